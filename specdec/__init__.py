@@ -1,0 +1,1 @@
+"""A small, fast, exact library for speculative decoding."""
