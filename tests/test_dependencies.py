@@ -1,4 +1,4 @@
-"""Ranges, pins and the two student files say the same, and the environment that runs the tests obeys the pins."""
+"""Ranges, pins and the two student files say the same; the environment that runs the tests obeys them."""
 
 import re
 import subprocess

@@ -1,7 +1,7 @@
 """`make check`: format, lint, types, drift between sources and generated notebooks, committed outputs.
 
-Every check runs, whatever the ones before it said; the exit status is 1 if any of them failed. Links inside the
-book are checked by its build, where every warning is an error, and by the tests that open the built pages.
+Every check runs, whatever the ones before it said; the exit status is 1 if any of them failed. Links inside
+the book are checked by its build, where every warning is an error, and by the tests that open the pages.
 """
 
 import json
@@ -24,7 +24,9 @@ COMMANDS = {
 
 def notebooks_with_outputs() -> list[str]:
     """Return the committed notebooks that carry an output or an execution count."""
-    listed = subprocess.run(["git", "ls-files", "*.ipynb"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "*.ipynb"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     found = []
     for name in listed.stdout.splitlines():
         cells = json.loads((ROOT / name).read_text(encoding="utf-8"))["cells"]

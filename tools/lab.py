@@ -41,7 +41,9 @@ def main(arguments: list[str]) -> int:
     print(f"{len(new)} new file(s) copied into {workspace}; what was there already is untouched", flush=True)
     command = [sys.executable, "-m", "jupyterlab", f"--port={PORT}", *arguments]
     # Without jupytext's contents manager, a copy cannot be paired with a source by accident either.
-    command += ["--ServerApp.contents_manager_class=jupyter_server.services.contents.largefilemanager.AsyncLargeFileManager"]
+    command += [
+        "--ServerApp.contents_manager_class=jupyter_server.services.contents.largefilemanager.AsyncLargeFileManager"
+    ]
     return subprocess.run(command, cwd=workspace).returncode
 
 

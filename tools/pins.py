@@ -1,8 +1,8 @@
-"""Write `constraints.txt` anew: one version per package, resolved from `pyproject.toml` for every platform at once.
+"""Write `constraints.txt` anew: one version per package, from the ranges in `pyproject.toml`.
 
-The resolution is universal (Linux, macOS, Windows) with Python 3.11 as the floor. Where newer Pythons would get a
-newer version, the one that runs on 3.11 is taken, so that everybody has the same. What torch pins for its CUDA
-build is left out: torch itself asks for it, on the machines that want it.
+The resolution is universal (Linux, macOS, Windows at once) with Python 3.11 as the floor. Where newer Pythons
+would get a newer version, the one that runs on 3.11 is taken, so that everybody has the same. What torch pins
+for its CUDA build is left out: torch itself asks for it, on the machines that want it.
 """
 
 import os

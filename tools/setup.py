@@ -17,14 +17,17 @@ VENV = ROOT / ".venv"
 def main() -> int:
     if sys.version_info < (3, 11):
         found = ".".join(map(str, sys.version_info[:3]))
-        print(f"Python 3.11 or newer is needed, this is {found}: run `make PYTHON=python3.12 ...`", file=sys.stderr)
+        print(
+            f"Python 3.11 or newer is needed, this is {found}: run `make PYTHON=python3.12 ...`",
+            file=sys.stderr,
+        )
         return 2
     if not (VENV / "bin" / "python").exists():
         try:
             venv.create(VENV, with_pip=True)
         except (subprocess.CalledProcessError, OSError) as error:
             print(
-                f"could not make {VENV}: {error}. On Debian and Ubuntu, `apt-get install python3-venv` first.",
+                f"could not make {VENV}: {error}; on Debian and Ubuntu `apt-get install python3-venv` first",
                 file=sys.stderr,
             )
             return 2
@@ -42,8 +45,18 @@ def main() -> int:
         if code:
             print("the set-up stopped at the step above; run the same make target again", file=sys.stderr)
             return 2
+    install_output_filter()
     (VENV / ".ready").touch()
     return 0
+
+
+def install_output_filter() -> None:
+    """Let this clone strip outputs from notebooks as they are staged (see .gitattributes)."""
+    if not (ROOT / ".git").exists():
+        return
+    # cell ids stay: nbgrader and jupytext find a cell by them
+    for key, value in {"clean": ".venv/bin/nbstripout --keep-id", "smudge": "cat"}.items():
+        subprocess.run(["git", "-C", str(ROOT), "config", f"filter.nbstripout.{key}", value], check=False)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Run every test, after the set-up that is still missing: weights, the built book, and a word on missing programs.
+"""Run every test, after the set-up that is still missing: the weights and the built book.
 
 `make test` and nothing else calls this. Arguments go to pytest (`make test ARGS="-k residual"`).
-A check that needs a program which is not installed is not run; the run then ends with a list NOT RUN and how to
-install it, and in CI (environment variable CI) such a list is a failure.
+A check that needs a program which is not installed is not run; the run then ends with a list NOT RUN and how
+to install it, and in CI (environment variable CI) such a list is a failure.
 """
 
 import os
