@@ -1,11 +1,12 @@
-"""The look of every plot: colours that colour-blind readers can tell apart, sizes that survive a phone, no chart junk.
+"""The look of every plot: colours that colour-blind readers can tell apart, sizes that survive a phone.
 
-`style()` once per notebook, then plain matplotlib. Colours have one meaning each in the whole course (`COLOURS`): the
-verifier is blue wherever it appears. Label lines directly with `label_line` rather than with a legend.
+`style()` once per notebook, then plain matplotlib. Colours have one meaning each in the whole course
+(`COLOURS`): the verifier is blue wherever it appears. Label lines directly with `label_line` rather than with
+a legend.
 
-Figures are drawn on opaque white, so that they read in JupyterLab's light and dark themes; the book's style sheet
-inverts their lightness, not their hue, in dark mode.
-The palette is Okabe and Ito's, "Color Universal Design" (2008), with the yellow left out: too pale for a line on white.
+Figures are drawn on opaque white, so that they read in JupyterLab's light and dark themes; the book's style
+sheet inverts their lightness, not their hue, in dark mode.
+The palette is Okabe and Ito's, "Color Universal Design" (2008); its yellow is left out: too pale on white.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -77,7 +78,8 @@ def style() -> None:
     """Set the course's look for every figure that follows, drawn as SVG inside notebooks."""
     import matplotlib
 
-    matplotlib.rcParams.update(settings())
+    parameters: Any = matplotlib.rcParams  # typed by a literal of every key
+    parameters.update(settings())
     try:
         from IPython import get_ipython
         from matplotlib_inline.backend_inline import set_matplotlib_formats

@@ -1,3 +1,175 @@
-"""Build the rendered book (placeholder of the final tool)."""
-import subprocess, sys
-sys.exit(subprocess.run([sys.executable, "-m", "jupyter_book.cli.main", "build", ".", "-W", "-n", "--keep-going"]).returncode)
+"""`make book`: the verifier's weights, then the rendered book, then the path to open.
+
+Nothing is built when nothing changed. Otherwise the build is cold, as far as Sphinx goes: only the
+outputs of executed pages are kept between builds (`_build/.jupyter_cache`, see `coursebook.freshness`).
+Sphinx forgets a page's warnings once it has read the page, so on an incremental build a warning that
+failed the first run would pass in the second. The new book is written beside the old one and takes its
+place when it is complete and free of warnings.
+
+Exit status: 0 built, 1 an error in the pages, 2 a condition outside them (weights, disk), 130
+interrupted.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "_build"
+HTML = BUILD / "html"
+NEXT = BUILD / "next"  # the book being written; Jupyter Book adds its own _build/ inside
+STAMP = BUILD / "book.json"
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+from coursebook.freshness import digest_of, execution_digest  # noqa: E402
+
+# All that a page can show besides what its cells read. notebooks/ is copied into the book for download.
+SOURCES = ("book", "_config.yml", "_toc.yml", "notebooks", "tools/book.py")
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+# The lines of a build's output that a person waits for; the rest is shown only when the build fails.
+PROGRESS = re.compile(
+    r"^(reading sources|writing output)\.\.\. +\[ *(\d+)%\] +(\S+)|Executed notebook in ([\d.]+) s"
+)
+TROUBLE = re.compile(r"(WARNING|ERROR|CRITICAL): |^\w*Error\b|^Traceback")
+
+
+def inputs_digest() -> str:
+    """Digest of everything that a build depends on, installed packages included."""
+    packages = sorted(f"{dist.name}=={dist.version}" for dist in importlib.metadata.distributions())
+    return digest_of(ROOT, SOURCES, execution_digest(ROOT), *packages)
+
+
+def output_digest() -> str:
+    """Digest of the built files' names, sizes and times: notices a file that was removed or written anew."""
+    total = hashlib.sha256()
+    for path in sorted(HTML.rglob("*")):
+        status = path.stat()
+        if path.is_file():
+            total.update(f"{path.relative_to(HTML)}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    return total.hexdigest()
+
+
+def is_current(inputs: str) -> bool:
+    """Whether the last complete build saw the same inputs and its output is as it left it."""
+    try:
+        stamp = json.loads(STAMP.read_text())
+        return stamp == {"inputs": inputs, "output": output_digest()}
+    except (OSError, ValueError):
+        return False
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Hold the build folder: a second build waits for the first and then finds it done."""
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("another build is running; waiting for it", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def report(line: str) -> bool:
+    """Print one line of the build's output if a person waits for it; return whether it speaks of trouble."""
+    match = PROGRESS.search(line)
+    if match and match[4]:
+        print(f"         executed in {float(match[4]):.1f} s", flush=True)
+    elif match:
+        verb = "read" if match[1].startswith("reading") else "write"
+        print(f"  {match[2]:>3}%  {verb:5} {match[3]}", flush=True)
+    elif TROUBLE.search(line):
+        print(line, file=sys.stderr, flush=True)
+        return True
+    return False
+
+
+def run_sphinx() -> int:
+    """Build into NEXT, showing progress; return the exit status of Jupyter Book."""
+    jupyter_book = "from jupyter_book.cli.main import main; main()"  # it has no __main__
+    command = [sys.executable, "-c", jupyter_book, "build", str(ROOT), "--path-output", str(NEXT)]
+    command += ["--warningiserror", "--nitpick", "--keep-going"]
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    assert process.stdout is not None
+    lines = []
+    try:
+        for raw in process.stdout:
+            line = ANSI.sub("", raw).rstrip()
+            lines.append(line)
+            report(line)
+    except KeyboardInterrupt:
+        # Ctrl-C reached the child too; give it time to stop its kernel before insisting.
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+            process.wait(timeout=10)
+        process.kill()
+        raise
+    code = process.wait()
+    if code == -signal.SIGINT:
+        raise KeyboardInterrupt
+    if code:
+        print("\n".join(["", "The end of the build's output:", *lines[-60:]]), file=sys.stderr)
+    return code
+
+
+def build() -> int:
+    """Build the book unless it is current; return the exit status."""
+    with alone():
+        inputs = inputs_digest()
+        if not is_current(inputs):
+            STAMP.unlink(missing_ok=True)
+            shutil.rmtree(NEXT, ignore_errors=True)
+            print("building the book (warnings are errors)", flush=True)
+            try:
+                if run_sphinx():
+                    print("the book was not built: see the messages above", file=sys.stderr)
+                    return 1
+                shutil.rmtree(HTML, ignore_errors=True)
+                (NEXT / "_build" / "html").rename(HTML)
+            finally:
+                shutil.rmtree(NEXT, ignore_errors=True)
+            temporary = STAMP.with_suffix(".tmp")
+            temporary.write_text(json.dumps({"inputs": inputs, "output": output_digest()}))
+            temporary.replace(STAMP)
+    index = HTML / "index.html"
+    print(f"the book is built; open {index}\n  {index.as_uri()}")
+    return 0
+
+
+def main() -> int:
+    try:
+        from specdec.weights import ensure
+
+        ensure()  # prints its own progress when it has to fetch
+        return build()
+    except KeyboardInterrupt:
+        print(
+            "interrupted; pages already executed are kept, the same command goes on from there",
+            file=sys.stderr,
+        )
+        return 130
+    except (ValueError, OSError) as error:  # SpecdecError is a ValueError: one sentence for the reader
+        print(str(error), file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,7 +4,8 @@ freshness        the execution cache depends on code, results and weights, not o
 notebook_links   the bar under a chapter's title: JupyterLab, Colab, download
 offline          MathJax and the style sheet come from local files
 
-Loaded by `local_extensions` in `_config.yml`, so `make book` and a bare `jupyter-book build .` behave alike.
+Loaded by `local_extensions` in `_config.yml`, so `make book` and a bare `jupyter-book build .` behave
+alike.
 """
 
 from sphinx.application import Sphinx

@@ -1,9 +1,9 @@
 """An execution cache that knows what the pages ran on.
 
-jupyter-cache recognises a page by its cells alone: change a function of `specdec` and the page would keep its old
-numbers. So the cache folder's name carries a digest of everything that a cell can read: `specdec/`, trained heads,
-committed results, published test vectors, pins, and the weights. The folder is a Sphinx "env" setting, so a new digest
-makes Sphinx read every page again without further ado.
+jupyter-cache recognises a page by its cells alone: change a function of `specdec` and the page would
+keep its old numbers. So the cache folder's name carries a digest of everything that a cell can read:
+`specdec/`, trained heads, committed results, published test vectors, pins, and the weights. The folder
+is a Sphinx "env" setting, so a new digest makes Sphinx read every page again without further ado.
 
 Left to others: what a whole build depends on (`tools/book.py`).
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-# What cells read. Folders are walked; a path that does not exist counts as absent, so that its arrival is noticed.
+# What cells read. Folders are walked; a path that is not there is left out, so its arrival is noticed.
 INPUTS = ("specdec", "models", "benchmarks/results", "tests/data", "constraints.txt")
 CACHE = ".jupyter_cache"
 KEEP = 3  # caches of the last few digests stay, so that switching branches back and forth costs nothing
@@ -77,7 +77,9 @@ def prune(caches: Path, current: Path, keep: int = KEEP) -> None:
 def choose_cache(app: Sphinx, config: Config) -> None:
     """Before myst-nb reads its settings: point its cache at the folder of the current digest."""
     root = Path(app.srcdir)
-    caches = Path(app.outdir).parent / CACHE
+    caches = (
+        root / "_build" / CACHE
+    )  # not beside the output, which `tools/book.py` writes into a scratch folder
     current = caches / execution_digest(root)[:20]
     current.mkdir(parents=True, exist_ok=True)
     os.utime(current)

@@ -1,4 +1,4 @@
-"""Everything a page loads is a file of the book: MathJax is copied from an installed package, once per build.
+"""Everything a page loads is a file of the book: MathJax comes from an installed package.
 
 Only what a page can ask for is copied: the one-file bundle and its fonts (2 MB instead of 24).
 """
