@@ -138,7 +138,7 @@ def outside(counts: ArrayLike, q: ArrayLike, false_fail: float = 1e-6) -> NDArra
 
 
 def limits_power(samples: int, q: ArrayLike, alternative: ArrayLike, false_fail: float = 1e-6) -> float:
-    """Probability that `outside` notices samples of `alternative`; exact for the best cell, so a lower bound."""
+    """Lower bound on the probability that `outside` notices samples of `alternative`: its best cell's."""
     other, q = _laws(alternative, q)
     low, high, _ = count_limits(samples, q, false_fail)
     below = np.where(low > 0, bdtr(np.maximum(low - 1, 0), samples, other), 0.0)
