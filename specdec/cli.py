@@ -1,0 +1,101 @@
+"""The command `specdec`: what leaves a command, whatever happens inside it.
+
+A command ends in one of four ways: it succeeds (status 0); the user can put something right (one sentence on stderr,
+status 2); the user pressed Ctrl-C (130); or whoever read our output left (141, as a Unix tool killed by SIGPIPE). A traceback
+is a bug of ours, never an answer to bad input. What the commands do is in commands.py, which is imported inside `main`
+so that Ctrl-C during the imports ends the same way.
+"""
+
+import errno
+import os
+import sys
+
+USER_ERROR = 2
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+ENGINE_PACKAGES = {"torch", "gguf", "tokenizers", "safetensors", "jinja2"}
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run one command line (default: this process's own) and return its exit status."""
+    try:
+        status = run(sys.argv[1:] if args is None else args)
+        if sys.stdout is not None:  # closed by the shell: then print is silent, and so are we
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    except BrokenPipeError:
+        silence(sys.stdout)
+        status = PIPE_CLOSED
+    except (ValueError, OSError, MemoryError, ModuleNotFoundError) as error:
+        sentence = explain(error)
+        if sentence is None:
+            raise
+        silence(sys.stdout)
+        status = complain(sentence)
+    if status == INTERRUPTED:
+        complain("interrupted")
+    return status
+
+
+def run(args: list[str]) -> int:
+    """Let typer parse and run; turn what it raises or returns into a status or a sentence."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets a "?", not a failure after minutes of work.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    import typer
+
+    from specdec.commands import app
+
+    # The base class has moved between versions of typer; this one is public in all of them.
+    usage_error = typer.BadParameter.__mro__[1]
+    try:
+        result = app(args, prog_name="specdec", standalone_mode=False)
+    except typer.Abort:
+        return INTERRUPTED
+    except usage_error as error:
+        command = error.ctx.command_path if error.ctx else "specdec"  # type: ignore[attr-defined]
+        message = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+        return complain(f"{message}; see '{command} --help'")
+    return result if isinstance(result, int) else 0
+
+
+def explain(error: Exception) -> str | None:
+    """The sentence for an error that a user can do something about; None for one that is ours."""
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").split(".")[0]
+        if package not in ENGINE_PACKAGES:
+            return None
+        return f"this command needs the package {package}: install the engine with pip install 'specdec[engine]'"
+    if isinstance(error, MemoryError):
+        return "not enough memory: use a shorter prompt or fewer new tokens"
+    if isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        if error.errno == errno.ENOSPC:
+            return f"no space left on the device{where}: free some and run the command again"
+        return f"{error.strerror or error}{where}"
+    return str(error)
+
+
+def complain(sentence: str) -> int:
+    """Print one line on stderr, if anyone can read it, and return the status of a user error."""
+    try:
+        print("specdec: " + " ".join(sentence.split()), file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
+    return USER_ERROR
+
+
+def silence(stream) -> None:
+    """Send what `stream` still holds to nowhere: Python flushes it at exit and would complain about it again."""
+    if stream is None:
+        return
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

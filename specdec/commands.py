@@ -1,0 +1,256 @@
+"""The commands `fetch`, `demo` and `generate`: options in, a library call, text or JSON out.
+
+Nothing is decided here that the library does not decide; errors are raised, and cli.py turns them into a sentence and an
+exit status. torch and the demo are imported inside the commands, so that `specdec --help` is immediate and `specdec demo`
+works without torch.
+"""
+
+import json
+import sys
+from enum import Enum
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from specdec.errors import SpecdecError
+from specdec.sampling import Sampling
+from specdec.terminal import Writer
+
+if TYPE_CHECKING:
+    from specdec.decode import Generation
+    from specdec.tokenizer import Tokenizer
+    from specdec.verifier import Verifier
+
+LARGEST_PROMPT = 1_000_000  # bytes; the longest context is far smaller, and /dev/zero has no end
+
+app = typer.Typer(
+    help="Speculative decoding: fast, and distributed exactly as the verifier alone.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+class Precision(str, Enum):
+    fp32 = "fp32"
+    bf16 = "bf16"
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if show_version:
+        print(f"specdec {version('specdec')}")
+        raise typer.Exit()
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def fetch() -> None:
+    """Bring the verifier's weights (98 MB) into the cache folder, once, and check them."""
+    from specdec import weights
+
+    print(weights.fetch(progress=True))
+
+
+@app.command()
+def demo(
+    seed: Annotated[int, typer.Option(help="Seed of every random draw.", min=0)] = 0,
+    samples: Annotated[int, typer.Option(help="Speculative steps to sample.", min=1)] = 50_000,
+    vocab: Annotated[int, typer.Option(help="Size V of the toy vocabulary.", min=2)] = 8,
+    draft_length: Annotated[int, typer.Option(help="Draft length N.", min=1)] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> None:
+    """Speculative decoding in a few seconds: exactness, acceptance, tokens per verifier call, the best N."""
+    from specdec import demo as story
+
+    result = story.run(seed=seed, samples=samples, vocab=vocab, draft_length=draft_length)
+    if as_json:
+        print(json.dumps(result, indent=2))
+    else:
+        story.render(result, Console())
+
+
+@app.command()
+def generate(
+    prompt: Annotated[str | None, typer.Argument(help="What to say to the model.", show_default=False)] = None,
+    file: Annotated[
+        str | None, typer.Option(help="Read the prompt from this file; - is standard input.", show_default=False)
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Continue the prompt as it is, without chat template.")] = False,
+    temperature: Annotated[float, typer.Option(help="0 is greedy; 1 is the model's own distribution.")] = 0.0,
+    top_k: Annotated[int, typer.Option(help="Sample from the k most likely tokens; 0: from all.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Then from the most likely of this mass; 1: from all.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0,
+    precision: Annotated[Precision, typer.Option(help="Of the verifier's weights.")] = Precision.fp32,
+    max_new_tokens: Annotated[int, typer.Option(help="Stop after so many tokens.", min=1)] = 128,
+    draft_length: Annotated[int, typer.Option(help="Draft length N, the most drafts per verifier call.", min=1)] = 8,
+    compare: Annotated[bool, typer.Option("--compare", help="Decode without a draft too, and compare.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only JSON.")] = False,
+) -> None:
+    """Decode the real verifier with the n-gram draft: faster where the text repeats, and exactly its own output.
+
+    In a terminal the drafted tokens that the verifier accepted are underlined.
+    """
+    sampling = Sampling(temperature, top_k, top_p, seed)
+    text = read_prompt(prompt, file)
+
+    import specdec.decode as decode
+    from specdec.drafts.ngram import NgramDraft
+    from specdec.tokenizer import load_tokenizer
+    from specdec.verifier import Verifier
+
+    tokenizer = load_tokenizer()
+    verifier = Verifier.load(precision=precision.value)
+    tokens = tokenizer.encode(text) if raw else tokenizer.chat(text)
+    options: dict[str, Any] = {
+        "sampling": sampling,
+        "max_new_tokens": max_new_tokens,
+        "eos_ids": tokenizer.eos_ids,
+    }
+    decode.check_request(verifier, tokens, draft_length, max_new_tokens)
+    decode.warm_up(verifier, draft_length)
+
+    writer = Writer(Console(), tokenizer.decode)
+    try:
+        generation = decode.generate(
+            verifier, tokens, NgramDraft(), draft_length, on_tokens=None if as_json else writer.on_tokens, **options
+        )
+    except KeyboardInterrupt:
+        writer.end()
+        raise
+    if not as_json:
+        writer.end()
+
+    result = summary(generation, tokenizer, precision.value, draft_length, sampling)
+    if compare:
+        plain = decode.generate(verifier, tokens, None, **options)
+        result |= comparison(verifier, generation, plain, sampling, options)
+    if as_json:
+        print(json.dumps(result, ensure_ascii=False, indent=2))
+    else:
+        print(f"\n{closing(result)}")
+
+
+def read_prompt(prompt: str | None, file: str | None) -> str:
+    """The prompt from the argument or the file; raises SpecdecError when there is not exactly one that can be read."""
+    if (prompt is None) == (file is None):
+        which = "neither" if prompt is None else "both"
+        raise SpecdecError(f"give a prompt or --file, but not {which}; see 'specdec generate --help'")
+    if file is not None:
+        prompt = read_text(file)
+    assert prompt is not None
+    if not prompt.strip():
+        raise SpecdecError("the prompt is empty: say something to the model")
+    try:
+        prompt.encode()
+    except UnicodeEncodeError:
+        raise SpecdecError("the prompt is not valid UTF-8: pass text, or a UTF-8 file with --file") from None
+    return prompt
+
+
+def read_text(file: str) -> str:
+    """The text of a file, or of standard input for "-", without its last line break."""
+    name = "standard input" if file == "-" else file
+    try:
+        if file == "-":
+            data = sys.stdin.buffer.read(LARGEST_PROMPT + 1)
+        else:
+            with Path(file).open("rb") as stream:
+                data = stream.read(LARGEST_PROMPT + 1)
+    except OSError as error:
+        raise SpecdecError(f"cannot read the prompt from {name}: {error.strerror or error}") from None
+    if len(data) > LARGEST_PROMPT:
+        raise SpecdecError(f"{name} is larger than {LARGEST_PROMPT:,} bytes: no context holds such a prompt")
+    try:
+        return data.decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise SpecdecError(f"{name} is not UTF-8 text: byte {error.start} cannot be read") from None
+
+
+def summary(
+    generation: "Generation", tokenizer: "Tokenizer", precision: str, draft_length: int, sampling: Sampling
+) -> dict[str, Any]:
+    """What `--json` prints without `--compare`. Rates are new tokens per second of the rounds, without the prefill."""
+    ids = generation.tokens
+    return {
+        "text": tokenizer.decode(ids[:-1] if generation.ended else ids),
+        "tokens": len(ids),
+        "verifier_calls": generation.verifier_calls,
+        "tau": generation.tau,
+        "tokens_per_second": generation.tokens_per_second,
+        "seconds": generation.seconds,
+        "prefill_seconds": generation.prefill_seconds,
+        "prompt_tokens": len(generation.prompt),
+        "token_ids": ids,
+        "ended": generation.ended,
+        "drafted": sum(r.proposed for r in generation.rounds),
+        "accepted": sum(r.accepted for r in generation.rounds),
+        "draft": "ngram",
+        "draft_length": draft_length,
+        "precision": precision,
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+        "seed": sampling.seed,
+    }
+
+
+def comparison(
+    verifier: "Verifier", generation: "Generation", plain: "Generation", sampling: Sampling, options: dict[str, Any]
+) -> dict[str, Any]:
+    """What `--compare` adds. Sampled outputs are two draws from one distribution: then identity is null.
+
+    In fp32 two greedy outputs that part at a near-tie count as identical (exactness.py); in bf16 only equal ones do.
+    """
+    result: dict[str, Any] = {
+        "plain_tokens_per_second": plain.tokens_per_second,
+        "speedup": generation.tokens_per_second / plain.tokens_per_second,
+        "identical_to_plain": None,
+    }
+    if not sampling.greedy:
+        return result
+    result["identical_to_plain"] = generation.tokens == plain.tokens
+    result["near_ties"] = []
+    if not result["identical_to_plain"] and verifier.precision == "fp32":
+        from specdec.exactness import compare_with_plain
+
+        found = compare_with_plain(
+            verifier, generation.prompt, generation.tokens, options["max_new_tokens"], options["eos_ids"]
+        )
+        result["identical_to_plain"] = found.identical
+        result["near_ties"] = [{"position": tie.position, "gap": tie.gap} for tie in found.parted]
+    return result
+
+
+def closing(result: dict[str, Any]) -> str:
+    """The last lines of `specdec generate`."""
+    lines = [
+        f"{result['tokens']} tokens, {result['verifier_calls']} verifier calls, tau {result['tau']:.2f}, "
+        f"{result['tokens_per_second']:.1f} tokens/s"
+    ]
+    if "speedup" in result:
+        lines.append(
+            f"plain: {result['plain_tokens_per_second']:.1f} tokens/s; speculative is {result['speedup']:.2f} times as fast"
+        )
+        lines.append(verdict(result))
+    return "\n".join(lines)
+
+
+def verdict(result: dict[str, Any]) -> str:
+    if result["identical_to_plain"] is None:
+        return "output: two draws from the same distribution, so not compared (use --temperature 0)"
+    if not result["identical_to_plain"]:
+        if result["precision"] == "fp32":
+            return "output: DIFFERS from plain decoding"
+        return f"output: differs from plain decoding, as rounding in {result['precision']} allows (use --precision fp32)"
+    if ties := result["near_ties"]:
+        places = ", ".join(str(tie["position"]) for tie in ties)
+        return f"output: identical to plain decoding, but for near-ties (two best logits within 0.001) at {places}"
+    return "output: identical to plain decoding"
