@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specdec.errors import SpecdecError
-from specdec.theory.rejection import residual
+from specdec.theory.rejection import SUM_TOLERANCE, check_distribution, residual
 from specdec.theory.stats import total_variation
 
 Law: TypeAlias = NDArray[np.float64]  # [V], sums to 1
@@ -211,7 +211,7 @@ def chain_distribution(q: Table, p: Table, rule: ChainRule = leviathan) -> NDArr
 
     Exact means equal to `verifier_distribution(q)`.
     """
-    _check_tables(q, p)
+    q, p = _checked(q, p)
     return _completed(q, lambda chance: rule(q, p, chance))
 
 
@@ -220,8 +220,9 @@ def children_distribution(q: Law, p: Law, k: int, rule: ChildRule = sampled_chil
 
     Exact means equal to q.
     """
-    _check_tables([q], [])
-    _check_tables([p], [])
+    q, p = check_distribution(q, "q"), check_distribution(p, "p")
+    if q.size != p.size:
+        raise SpecdecError(f"q and p must share one vocabulary, got {q.size} and {p.size} tokens.")
     if not 1 <= k <= np.count_nonzero(p):
         raise SpecdecError(f"k children need k tokens with p > 0: k = {k}, but p has {np.count_nonzero(p)}.")
     return _completed([q], lambda chance: rule(q, p, k, chance))
@@ -255,28 +256,28 @@ def _completed(q: Table, program: Callable[[Chance], Emission]) -> NDArray[np.fl
     joint = emitted[0]
     for q_i, longer in zip(q, emitted[1:], strict=True):
         joint = joint[..., None] * q_i + longer
-    if abs(joint.sum() - 1) > 1e-9:
+    if abs(joint.sum() - 1) > 1e-4:
         raise SpecdecError(
             f"the rule's paths sum to {joint.sum():.6g}: every law it draws from must sum to 1."
         )
     return joint
 
 
-def _check_tables(q: Table, p: Table) -> None:
-    vocab = len(q[0]) if len(q) else 0
+def _checked(q: Table, p: Table) -> tuple[Table, Table]:
+    q, p = [np.asarray(t, dtype=np.float64) for t in q], [np.asarray(t, dtype=np.float64) for t in p]
+    vocab = q[0].size if q else 0
     if len(q) != len(p) + 1 or any(t.shape != (vocab,) * (i + 1) for s in (q, p) for i, t in enumerate(s)):
         raise SpecdecError(
             "q needs N + 1 arrays and p needs N, array i with i + 1 axes of size V; "
-            f"got q {[t.shape for t in q]}, p {[t.shape for t in p]}."
+            f"got q {[t.shape for t in q]} and p {[t.shape for t in p]}."
         )
     if q[-1].size > LARGEST_JOINT:
-        raise SpecdecError(
-            f"V^(N+1) = {q[-1].size} is too many to enumerate: choose at most {LARGEST_JOINT}."
-        )
+        raise SpecdecError(f"V^(N+1) = {q[-1].size} is too many to enumerate; {LARGEST_JOINT} is the limit.")
     for name, table in (("q", q), ("p", p)):
         for i, rows in enumerate(table):
-            if not ((rows >= 0).all() and np.allclose(rows.sum(axis=-1), 1, rtol=0, atol=1e-6)):
-                raise SpecdecError(f"{name}[{i}] holds a row that is not a distribution: rows must sum to 1.")
+            if not ((rows >= 0).all() and (abs(rows.sum(axis=-1) - 1) <= SUM_TOLERANCE).all()):
+                raise SpecdecError(f"{name}[{i}] holds a row that does not sum to 1 or is negative.")
+    return q, p
 
 
 # -- tables ------------------------------------------------------------------------------------------------
@@ -288,7 +289,7 @@ def random_table(vocab: int, depth: int, rng: np.random.Generator) -> list[NDArr
 
 
 def markov_table(rows: NDArray[np.float64], last: int, depth: int) -> list[NDArray[np.float64]]:
-    """The same layout for a model rows [V, V] that depends on the last token only; `last` precedes them all."""
+    """The same layout for a model, rows [V, V], that depends on the token before only; `last` comes first."""
     return [rows[last], *(np.broadcast_to(rows, (len(rows),) * (i + 1)) for i in range(1, depth))]
 
 
