@@ -1,12 +1,12 @@
 """The key-value cache: what the verifier has already computed, kept per layer and sequence.
 
-A verifier pass over n new tokens reads the keys and values of everything before them and leaves its own behind. Rolling
-back rejected tokens is then only a smaller length: the stale entries stay where they are, are never read, and are
-overwritten by the next pass. The cache knows nothing about tokens, positions or acceptance; positions are rotated into
-the keys before they arrive here.
+A verifier pass over n new tokens reads the keys and values of everything before them and leaves its own
+behind. Rolling back rejected tokens is then only a smaller length: the stale entries stay where they are, are
+never read, and are overwritten by the next pass. The cache knows nothing about tokens, positions or
+acceptance; positions are rotated into the keys before they arrive here.
 
-Layout: keys and values are [layers, B, kv_heads, capacity, head]. Slot s of sequence b is valid when s < lengths[b].
-`lengths` may differ between sequences, as they do after a batched round in which one accepts more than another.
+Layout: keys and values are [layers, B, kv_heads, capacity, head]. Slot s of sequence b is valid while
+s < lengths[b]. The lengths may differ, as they do after a batched round in which one sequence accepts more.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from specdec.errors import SpecdecError
 
 
 class KVCache:
-    """Preallocated keys and values for `batch` sequences of up to `capacity` tokens (default: the whole context).
+    """Preallocated keys and values for `batch` sequences of up to `capacity` tokens, by default the context.
 
     Raises SpecdecError when batch or capacity is below 1, or capacity is beyond the verifier's context.
     """
@@ -37,11 +37,11 @@ class KVCache:
             raise SpecdecError(f"a cache needs a batch of at least 1, got {batch}")
         if not 1 <= capacity <= config.context_length:
             raise SpecdecError(
-                f"cache capacity must be between 1 and the context of {config.context_length} tokens, got {capacity}"
+                f"cache capacity must be from 1 to the context length {config.context_length}, got {capacity}"
             )
         shape = (config.layers, batch, config.kv_heads, capacity, config.head_size)
-        # Zeros, not garbage: a masked slot is multiplied by weight 0, and 0 * NaN would still be NaN. The memory is
-        # only claimed from the system when a slot is first written.
+        # Zeros, not garbage: a masked slot is multiplied by weight 0, and 0 * NaN would still be NaN. The
+        # memory is only claimed from the system when a slot is first written.
         self.keys = torch.zeros(shape, dtype=dtype, device=device)
         self.values = torch.zeros(shape, dtype=dtype, device=device)
         self.capacity = capacity
@@ -54,7 +54,7 @@ class KVCache:
 
     @property
     def length(self) -> int:
-        """Cached positions, for a cache whose sequences are all equally long; SpecdecError where they are not."""
+        """Cached positions of every sequence; raises SpecdecError where the sequences differ."""
         if len(set(self.lengths)) > 1:
             raise SpecdecError(
                 f"the sequences have different lengths {self.lengths}: read `lengths`, not `length`"
@@ -74,7 +74,8 @@ class KVCache:
         """Write one layer's new keys and values behind each sequence's valid ones, without counting them yet.
 
         keys, values: [B, kv_heads, n, head]. Returns both for all slots in use, [B, kv_heads, S, head] with
-        S = max(lengths) + n: views into the cache, not copies. `advance` counts the tokens once every layer has written.
+        S = max(lengths) + n: views into the cache, not copies. `advance` counts the tokens once every layer
+        has written.
         """
         n = keys.shape[2]
         self.check_room(n)

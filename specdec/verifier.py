@@ -1,24 +1,27 @@
 """The verifier: a Llama-family language model whose distribution must come out.
 
-One forward pass over n new tokens gives the logits after each of them. Everything that speculative decoding needs is
-passed in: a KV cache holding what came before, the positions of the new tokens (nodes of a tree share positions), a mask
-that says which slots each new token may look at, and taps that hand out hidden states for a draft to read.
-It leaves sampling, acceptance and rollback to others, and knows nothing about text.
+One forward pass over n new tokens gives the logits after each of them. What speculative decoding needs is
+passed in: a KV cache with what came before, the positions of the new tokens (nodes of a tree share
+positions), a mask that says which slots each new token may look at, and taps that hand out hidden states for
+a draft to read. Sampling, acceptance and rollback are left to others, and so is text: there are only token
+ids here.
 
-Layout: tokens [B, n], hidden states [B, n, H], queries [B, heads, n, head], keys and values [B, kv_heads, S, head]
-where S = cached slots + n new ones.
-Source: Touvron et al. 2023 (Llama), with grouped-query attention (Ainslie et al. 2023).
+Layout: tokens [B, n], hidden states [B, n, H], queries [B, heads, n, head], keys and values [B, kv_heads, S,
+head], where S = cached slots + n new ones. Sources: Touvron et al. 2023 (Llama), Ainslie et al. 2023
+(grouped-query attention), Su et al. 2021 (rotary embedding).
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from specdec import weights
-from specdec.checkpoint import LlamaConfig, State, load_gguf
+from specdec.checkpoint import LlamaConfig, State, check_state, load_folder, load_gguf
 from specdec.errors import SpecdecError
 from specdec.kv_cache import KVCache
 
@@ -29,98 +32,146 @@ PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 class Pass:
     """What one forward pass gives back."""
 
-    logits: Tensor  # [B, n, V], fp32; fewer rows when `logits_from` cut them
-    hidden: Tensor  # [B, n, H], after the final norm: what the output matrix reads
+    logits: Tensor  # [B, n, V] fp32; only the rows from `logits_from` on
+    hidden: Tensor  # [B, n, H] after the final norm: what the output matrix reads
     taps: dict[int, Tensor]  # layer -> its input [B, n, H]; Hugging Face calls it hidden_states[layer]
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Weights of one transformer layer, each [out, in]."""
+    """Weights of one transformer layer; matrices are [out, in]."""
 
     attention_norm: Tensor  # [H]
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    o: Tensor
+    q: Tensor  # [heads * head, H]
+    k: Tensor  # [kv_heads * head, H]
+    v: Tensor  # [kv_heads * head, H]
+    o: Tensor  # [H, heads * head]
     mlp_norm: Tensor  # [H]
-    gate: Tensor
-    up: Tensor
-    down: Tensor
+    gate: Tensor  # [intermediate, H]
+    up: Tensor  # [intermediate, H]
+    down: Tensor  # [H, intermediate]
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Scale each vector to root mean square 1, in fp32, then by `weight`. x: [..., H]."""
+    """Scale each vector to a root mean square of 1, in fp32 whatever x is, then by `weight` [H]. x: [...,
+    H].
+    """
     x32 = x.float()
-    return weight * (x32 * torch.rsqrt(x32.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype)
+    return weight * (x32 * torch.rsqrt(x32.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
 
 
 def rope_tables(config: LlamaConfig) -> tuple[Tensor, Tensor]:
-    """cos and sin of every rotation angle, [context, head] each, the second half repeating the first."""
-    half = torch.arange(0, config.head_size, 2, dtype=torch.float32)
-    frequency = config.rope_base ** -(half / config.head_size)  # [head/2]
-    angles = torch.outer(torch.arange(config.context_length, dtype=torch.float32), frequency)
+    """cos and sin of the rotation of each channel at each position: two fp32 tensors [context_length, head].
+
+    Channel i and channel i + head/2 form a pair and turn by the same angle, position * base^(-2i / head).
+    """
+    frequency = config.rope_base ** -(
+        torch.arange(0, config.head_size, 2, dtype=torch.float32) / config.head_size
+    )
+    if scaling := config.rope_scaling:
+        # Pairs that turn less than `low_freq_factor` times within the original context are slowed down by
+        # `factor`, those that turn more than `high_freq_factor` times are left alone, and between them it is
+        # interpolated.
+        turns = scaling.original_context * frequency / (2 * math.pi)
+        low, high = scaling.low_freq_factor, scaling.high_freq_factor
+        keep = ((turns - low) / (high - low)).clamp(0, 1)
+        frequency = keep * frequency + (1 - keep) * frequency / scaling.factor
+    angles = torch.outer(
+        torch.arange(config.context_length, dtype=torch.float32), frequency
+    )  # [context, head/2]
     angles = torch.cat((angles, angles), dim=-1)
     return angles.cos(), angles.sin()
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary embedding. x: [B, heads, n, head], cos and sin: [B, 1, n, head]. Channel i turns with i + head/2."""
+    """Rotary embedding: turn each channel pair. x: [B, heads, n, head], cos and sin: [B, 1, n, head]."""
     first, second = x.chunk(2, dim=-1)
     return x * cos + torch.cat((-second, first), dim=-1) * sin
 
 
 def causal_mask(lengths: list[int], n: int, device: torch.device | None = None) -> Tensor:
-    """mask [B, n, S]: new token i of sequence b sees slots 0 .. lengths[b] + i. S = max(lengths) + n."""
-    slots = torch.arange(max(lengths) + n, device=device)
-    last = torch.tensor(lengths, device=device)[:, None] + torch.arange(n, device=device)  # [B, n]
-    return slots <= last[:, :, None]
+    """mask [B, n, S] bool: new token i of sequence b sees slots 0 .. lengths[b] + i. S = max(lengths) + n.
+
+    lengths = [2], n = 3:      1 1 1 . .
+                               1 1 1 1 .
+                               1 1 1 1 1
+    """
+    slots = torch.arange(max(lengths) + n, device=device)  # [S]
+    last_seen = torch.tensor(lengths, device=device)[:, None] + torch.arange(n, device=device)  # [B, n]
+    return slots <= last_seen[:, :, None]
+
+
+def attention_bias(mask: Tensor, group: int, dtype: torch.dtype) -> Tensor:
+    """mask [B, n, S] -> what is added to the attention scores: 0 or -inf, [B, 1, group * n, S], see
+    `attention`.
+    """
+    bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -math.inf)
+    return bias.repeat(1, group, 1)[:, None]
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    """Grouped-query attention. q: [B, heads, n, head], k and v: [B, kv_heads, S, head] -> [B, n, heads *
+    head].
+
+    The `group` query heads that share a key-value head are stacked as group * n rows of one head. That reads
+    each key once instead of `group` times, which is most of the work when n is small.
+    """
+    batch, heads, n, head = q.shape
+    stacked = q.reshape(batch, k.shape[1], -1, head)  # [B, kv_heads, group * n, head]
+    mixed = F.scaled_dot_product_attention(stacked, k, v, attn_mask=bias)
+    return mixed.reshape(batch, heads, n, head).transpose(1, 2).reshape(batch, n, heads * head)
 
 
 class Verifier:
-    """A Llama-family model in plain torch."""
+    """A Llama-family model in plain torch. Build it with `load` or `from_state`."""
 
-    def __init__(self, config: LlamaConfig, state: State, precision: str = "fp32") -> None:
-        if precision not in PRECISIONS:
-            raise SpecdecError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+    def __init__(self, config: LlamaConfig, state: State, precision: str) -> None:
         self.config = config
         self.precision = precision
-        self.dtype = PRECISIONS[precision]
-        state = {name: tensor.to(self.dtype) for name, tensor in state.items()}
-        self.embedding = state["model.embed_tokens.weight"]  # [V, H]
-        self.output = state.get("lm_head.weight", self.embedding)  # [V, H]
-        self.final_norm = state["model.norm.weight"]
-        self.layers = []
-        for i in range(config.layers):
-            part = f"model.layers.{i}."
-            self.layers.append(
-                Layer(
-                    attention_norm=state[part + "input_layernorm.weight"],
-                    q=state[part + "self_attn.q_proj.weight"],
-                    k=state[part + "self_attn.k_proj.weight"],
-                    v=state[part + "self_attn.v_proj.weight"],
-                    o=state[part + "self_attn.o_proj.weight"],
-                    mlp_norm=state[part + "post_attention_layernorm.weight"],
-                    gate=state[part + "mlp.gate_proj.weight"],
-                    up=state[part + "mlp.up_proj.weight"],
-                    down=state[part + "mlp.down_proj.weight"],
-                )
+        self.dtype = _dtype(precision)
+        weight = {name.removesuffix(".weight"): tensor.to(self.dtype) for name, tensor in state.items()}
+        self.embedding = weight["model.embed_tokens"]  # [V, H]
+        self.output = self.embedding if config.tied else weight["lm_head"]  # [V, H]
+        self.final_norm = weight["model.norm"]  # [H]
+        self.layers = [
+            Layer(
+                attention_norm=weight[f"model.layers.{i}.input_layernorm"],
+                q=weight[f"model.layers.{i}.self_attn.q_proj"],
+                k=weight[f"model.layers.{i}.self_attn.k_proj"],
+                v=weight[f"model.layers.{i}.self_attn.v_proj"],
+                o=weight[f"model.layers.{i}.self_attn.o_proj"],
+                mlp_norm=weight[f"model.layers.{i}.post_attention_layernorm"],
+                gate=weight[f"model.layers.{i}.mlp.gate_proj"],
+                up=weight[f"model.layers.{i}.mlp.up_proj"],
+                down=weight[f"model.layers.{i}.mlp.down_proj"],
             )
-        self.cos, self.sin = (table.to(self.dtype) for table in rope_tables(config))
+            for i in range(config.layers)
+        ]
+        self.cos, self.sin = (table.to(self.dtype) for table in rope_tables(config))  # [context, head]
 
     @classmethod
-    def load(cls, path: Path | str | None = None, precision: str = "fp32") -> "Verifier":
-        """Read a GGUF file (default: the fetched SmolLM2-135M-Instruct)."""
+    def load(cls, path: Path | str | None = None, precision: str = "fp32") -> Self:
+        """Read a GGUF file or a checkpoint folder in Hugging Face layout; None is the fetched
+        SmolLM2-135M-Instruct.
+
+        precision: "fp32" or "bf16". Raises MissingWeights when the weights were never fetched, SpecdecError
+        when the file or folder is not one this forward pass can run.
+        """
+        dtype = _dtype(precision)
         path = weights.ensure() if path is None else Path(path)
-        return cls(*load_gguf(path), precision)
+        config, state = load_folder(path, dtype) if path.is_dir() else load_gguf(path, dtype)
+        return cls(config, state, precision)
 
     @classmethod
-    def from_state(cls, config: LlamaConfig, state: State, precision: str = "fp32") -> "Verifier":
-        """Build from tensors under Hugging Face names."""
+    def from_state(cls, config: LlamaConfig, state: State, precision: str = "fp32") -> Self:
+        """Build from tensors under Hugging Face names; raises SpecdecError when one is missing or
+        misshapen.
+        """
+        check_state(config, state, "the given state")
         return cls(config, state, precision)
 
     def new_cache(self, batch: int = 1, capacity: int | None = None) -> KVCache:
-        """An empty cache of this verifier's shape and precision."""
+        """An empty cache of this verifier's shape and precision; capacity None is the whole context."""
         return KVCache(self.config, batch, capacity, self.dtype, self.embedding.device)
 
     @torch.no_grad()
@@ -133,49 +184,105 @@ class Verifier:
         taps: tuple[int, ...] = (),
         logits_from: int = 0,
     ) -> Pass:
-        """One pass over new tokens. tokens: [B, n] int64.
+        """One pass over new tokens [B, n].
 
-        cache      what came before; the new keys and values are appended to it. None: nothing came before.
-        positions  [B, n] int64, place of each token in its sequence. None: behind the cached ones, in order.
-        mask       [B, n, S] bool, True where a new token may look at a slot; S = cached slots + n. None: causal.
-        taps       layers whose input to return, in 0 .. layers (the last is the output of the last layer).
-        logits_from  first of the n rows to compute logits for; -1 for the last row alone (a prefill).
+        cache        what came before; the new keys and values are appended to it. None: nothing came before.
+        positions    [B, n], place of each token in its sequence. None: one by one behind the cached ones.
+        mask         [B, n, S] bool, True where a new token may look at a slot. None: causal.
+        taps         layers whose input to hand out, from 0 to layers - 1.
+        logits_from  first of the n rows to compute logits for; -1 is the last alone, enough for a prefill.
+
+        The slots are the cached ones and then the n new ones: S = max(cache.lengths) + n. Raises SpecdecError,
+        before anything is written, when a shape, id, position or layer is out of range or the cache too short.
         """
-        batch, n = tokens.shape
+        batch, n = self._check(tokens, cache, taps, logits_from)
         lengths = [0] * batch if cache is None else cache.lengths
-        if cache is not None:
-            cache.check_room(n)
         if positions is None:
-            positions = torch.tensor(lengths)[:, None] + torch.arange(n)
+            positions = torch.tensor(lengths, device=tokens.device)[:, None]
+            positions = positions + torch.arange(n, device=tokens.device)
         if mask is None:
-            mask = causal_mask(lengths, n)
-        mask = mask[:, None]  # [B, 1, n, S]: the same for every head
+            mask = causal_mask(lengths, n, tokens.device)
+        self._check_places(positions, mask, (batch, n, max(lengths) + n))
+        config = self.config
         cos, sin = self.cos[positions][:, None], self.sin[positions][:, None]  # [B, 1, n, head]
+        bias = attention_bias(mask, config.heads // config.kv_heads, self.dtype)  # [B, 1, group * n, S]
 
         x = self.embedding[tokens]  # [B, n, H]
         tapped: dict[int, Tensor] = {}
         for i, layer in enumerate(self.layers):
             if i in taps:
                 tapped[i] = x
-            x = x + self._attention(
-                i, layer, rms_norm(x, layer.attention_norm, self.config.norm_eps), cos, sin, mask, cache
-            )
-            normed = rms_norm(x, layer.mlp_norm, self.config.norm_eps)
-            gated = F.silu(F.linear(normed, layer.gate)) * F.linear(normed, layer.up)
+
+            normed = rms_norm(x, layer.attention_norm, config.norm_eps)
+            split = (batch, n, -1, config.head_size)
+            q = F.linear(normed, layer.q).view(split).transpose(1, 2)  # [B, heads, n, head]
+            k = F.linear(normed, layer.k).view(split).transpose(1, 2)  # [B, kv_heads, n, head]
+            v = F.linear(normed, layer.v).view(split).transpose(1, 2)
+            q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+            if cache is not None:
+                k, v = cache.append(i, k, v)  # [B, kv_heads, S, head]
+            x = x + F.linear(attention(q, k, v, bias), layer.o)
+
+            normed = rms_norm(x, layer.mlp_norm, config.norm_eps)
+            gated = F.silu(F.linear(normed, layer.gate)) * F.linear(normed, layer.up)  # [B, n, intermediate]
             x = x + F.linear(gated, layer.down)
+
         if cache is not None:
             cache.advance(n)
-        hidden = rms_norm(x, self.final_norm, self.config.norm_eps)
+        hidden = rms_norm(x, self.final_norm, config.norm_eps)
         logits = F.linear(hidden[:, logits_from:], self.output).float()
         return Pass(logits, hidden, tapped)
 
-    def _attention(self, index, layer, x, cos, sin, mask, cache):
-        batch, n, _ = x.shape
-        shape = (batch, n, -1, self.config.head_size)
-        q = rotate(F.linear(x, layer.q).view(shape).transpose(1, 2), cos, sin)  # [B, heads, n, head]
-        k = rotate(F.linear(x, layer.k).view(shape).transpose(1, 2), cos, sin)  # [B, kv_heads, n, head]
-        v = F.linear(x, layer.v).view(shape).transpose(1, 2)
+    def _check(
+        self, tokens: Tensor, cache: KVCache | None, taps: tuple[int, ...], logits_from: int
+    ) -> tuple[int, int]:
+        """Batch and width of `tokens`; raises SpecdecError where these arguments cannot be run."""
+        if tokens.dim() != 2 or tokens.dtype != torch.int64 or 0 in tokens.shape:
+            raise SpecdecError(
+                f"tokens must be int64 [B, n] with at least one token, got {tokens.dtype} {list(tokens.shape)}"
+            )
+        batch, n = tokens.shape
+        low, high = int(tokens.min()), int(tokens.max())
+        if low < 0 or high >= self.config.vocab_size:
+            raise SpecdecError(
+                f"token ids must be from 0 to {self.config.vocab_size - 1}, got {low if low < 0 else high}"
+            )
         if cache is not None:
-            k, v = cache.append(index, k, v)  # [B, kv_heads, S, head]
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
-        return F.linear(mixed.transpose(1, 2).reshape(batch, n, -1), layer.o)
+            if cache.batch != batch or cache.keys.dtype != self.dtype:
+                raise SpecdecError(
+                    f"the cache is for {cache.batch} sequences in {cache.keys.dtype}, "
+                    f"but the pass has {batch} in {self.dtype}"
+                )
+            cache.check_room(n)
+        if wrong := [layer for layer in taps if not 0 <= layer < self.config.layers]:
+            raise SpecdecError(f"taps must be layers from 0 to {self.config.layers - 1}, got {wrong[0]}")
+        if not -n <= logits_from < n:
+            raise SpecdecError(
+                f"logits_from must be from {-n} to {n - 1} for {n} new tokens, got {logits_from}"
+            )
+        return batch, n
+
+    def _check_places(self, positions: Tensor, mask: Tensor, shape: tuple[int, int, int]) -> None:
+        """Raise SpecdecError unless positions [B, n] and mask [B, n, S] can be used; shape is (B, n, S)."""
+        if tuple(positions.shape) != shape[:2]:
+            raise SpecdecError(f"positions must be [B, n] = {list(shape[:2])}, got {list(positions.shape)}")
+        low, high = int(positions.min()), int(positions.max())
+        if low < 0 or high >= self.config.context_length:
+            raise SpecdecError(
+                f"position {low if low < 0 else high} is outside the verifier's context of "
+                f"{self.config.context_length} tokens: use a shorter prompt or fewer new tokens"
+            )
+        if tuple(mask.shape) != shape or mask.dtype != torch.bool:
+            raise SpecdecError(
+                f"mask must be bool [B, n, S] = {list(shape)}, got {mask.dtype} {list(mask.shape)}"
+            )
+        if not bool(mask.any(-1).all()):
+            raise SpecdecError(
+                "mask has a row without any True: each new token must see at least one slot, itself"
+            )
+
+
+def _dtype(precision: str) -> torch.dtype:
+    if precision not in PRECISIONS:
+        raise SpecdecError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+    return PRECISIONS[precision]
