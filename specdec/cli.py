@@ -1,14 +1,15 @@
 """The command `specdec`: what leaves a command, whatever happens inside it.
 
-A command ends in one of four ways: it succeeds (status 0); the user can put something right (one sentence on stderr,
-status 2); the user pressed Ctrl-C (130); or whoever read our output left (141, as a Unix tool killed by SIGPIPE). A traceback
-is a bug of ours, never an answer to bad input. What the commands do is in commands.py, which is imported inside `main`
-so that Ctrl-C during the imports ends the same way.
+A command ends in one of four ways: it succeeds (status 0); the user can put something right (one sentence on
+stderr, status 2); the user pressed Ctrl-C (130); or whoever read our output left (141, as a Unix tool killed
+by SIGPIPE). A traceback is a bug of ours, never an answer to bad input. What the commands do is in
+commands.py, which is imported inside `main` so that Ctrl-C during the imports ends the same way.
 """
 
 import errno
 import os
 import sys
+from typing import Any, TextIO
 
 USER_ERROR = 2
 INTERRUPTED = 130
@@ -49,14 +50,14 @@ def run(args: list[str]) -> int:
     from specdec.commands import app
 
     # The base class has moved between versions of typer; this one is public in all of them.
-    usage_error = typer.BadParameter.__mro__[1]
+    usage_error: Any = typer.BadParameter.__mro__[1]
     try:
         result = app(args, prog_name="specdec", standalone_mode=False)
     except typer.Abort:
         return INTERRUPTED
     except usage_error as error:
-        command = error.ctx.command_path if error.ctx else "specdec"  # type: ignore[attr-defined]
-        message = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+        command = error.ctx.command_path if error.ctx else "specdec"
+        message = error.format_message().rstrip(".")
         return complain(f"{message}; see '{command} --help'")
     return result if isinstance(result, int) else 0
 
@@ -67,7 +68,9 @@ def explain(error: Exception) -> str | None:
         package = (error.name or "").split(".")[0]
         if package not in ENGINE_PACKAGES:
             return None
-        return f"this command needs the package {package}: install the engine with pip install 'specdec[engine]'"
+        return (
+            f"this command needs the package {package}: install the engine with pip install 'specdec[engine]'"
+        )
     if isinstance(error, MemoryError):
         return "not enough memory: use a shorter prompt or fewer new tokens"
     if isinstance(error, OSError):
@@ -81,14 +84,14 @@ def explain(error: Exception) -> str | None:
 def complain(sentence: str) -> int:
     """Print one line on stderr, if anyone can read it, and return the status of a user error."""
     try:
-        print("specdec: " + " ".join(sentence.split()), file=sys.stderr, flush=True)
+        print(f"specdec: {' '.join(sentence.split()).rstrip('.')}.", file=sys.stderr, flush=True)
     except OSError:
         silence(sys.stderr)
     return USER_ERROR
 
 
-def silence(stream) -> None:
-    """Send what `stream` still holds to nowhere: Python flushes it at exit and would complain about it again."""
+def silence(stream: TextIO | None) -> None:
+    """Send what `stream` still holds to nowhere: Python flushes it at exit and would complain once more."""
     if stream is None:
         return
     try:

@@ -1,13 +1,13 @@
 """The commands `fetch`, `demo` and `generate`: options in, a library call, text or JSON out.
 
-Nothing is decided here that the library does not decide; errors are raised, and cli.py turns them into a sentence and an
-exit status. torch and the demo are imported inside the commands, so that `specdec --help` is immediate and `specdec demo`
-works without torch.
+Nothing is decided here that the library does not decide; errors are raised, and cli.py turns them into a
+sentence and an exit status. torch and the demo are imported inside the commands, so that `specdec --help` is
+immediate and `specdec demo` works without torch.
 """
 
 import json
 import sys
-from enum import Enum
+from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,9 +34,15 @@ app = typer.Typer(
 )
 
 
-class Precision(str, Enum):
+class Precision(StrEnum):
     fp32 = "fp32"
     bf16 = "bf16"
+
+
+def at_least_one(value: int) -> int:
+    if value < 1:
+        raise typer.BadParameter(f"{value} is below 1")
+    return value
 
 
 @app.callback(invoke_without_command=True)
@@ -61,10 +67,12 @@ def fetch() -> None:
 
 @app.command()
 def demo(
-    seed: Annotated[int, typer.Option(help="Seed of every random draw.", min=0)] = 0,
-    samples: Annotated[int, typer.Option(help="Speculative steps to sample.", min=1)] = 50_000,
-    vocab: Annotated[int, typer.Option(help="Size V of the toy vocabulary.", min=2)] = 8,
-    draft_length: Annotated[int, typer.Option(help="Draft length N.", min=1)] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0,
+    samples: Annotated[
+        int, typer.Option(help="Speculative steps to sample.", callback=at_least_one)
+    ] = 50_000,
+    vocab: Annotated[int, typer.Option(help="Size V of the toy vocabulary.", callback=at_least_one)] = 8,
+    draft_length: Annotated[int, typer.Option(help="Draft length N.", callback=at_least_one)] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
     """Speculative decoding in a few seconds: exactness, acceptance, tokens per verifier call, the best N."""
@@ -79,22 +87,33 @@ def demo(
 
 @app.command()
 def generate(
-    prompt: Annotated[str | None, typer.Argument(help="What to say to the model.", show_default=False)] = None,
-    file: Annotated[
-        str | None, typer.Option(help="Read the prompt from this file; - is standard input.", show_default=False)
+    prompt: Annotated[
+        str | None, typer.Argument(help="What to say to the model.", show_default=False)
     ] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Continue the prompt as it is, without chat template.")] = False,
+    file: Annotated[
+        str | None,
+        typer.Option(help="Read the prompt from this file; - is standard input.", show_default=False),
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Continue the prompt as it is, without chat template.")
+    ] = False,
     temperature: Annotated[float, typer.Option(help="0 is greedy; 1 is the model's own distribution.")] = 0.0,
     top_k: Annotated[int, typer.Option(help="Sample from the k most likely tokens; 0: from all.")] = 0,
     top_p: Annotated[float, typer.Option(help="Then from the most likely of this mass; 1: from all.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0,
     precision: Annotated[Precision, typer.Option(help="Of the verifier's weights.")] = Precision.fp32,
-    max_new_tokens: Annotated[int, typer.Option(help="Stop after so many tokens.", min=1)] = 128,
-    draft_length: Annotated[int, typer.Option(help="Draft length N, the most drafts per verifier call.", min=1)] = 8,
-    compare: Annotated[bool, typer.Option("--compare", help="Decode without a draft too, and compare.")] = False,
+    max_new_tokens: Annotated[
+        int, typer.Option(help="Stop after so many tokens.", callback=at_least_one)
+    ] = 128,
+    draft_length: Annotated[
+        int, typer.Option(help="Draft length N, the most drafts per verifier call.", callback=at_least_one)
+    ] = 8,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Decode without a draft too, and compare.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print only JSON.")] = False,
 ) -> None:
-    """Decode the real verifier with the n-gram draft: faster where the text repeats, and exactly its own output.
+    """Decode the real verifier with the n-gram draft: faster where text repeats, and exactly its own.
 
     In a terminal the drafted tokens that the verifier accepted are underlined.
     """
@@ -120,7 +139,12 @@ def generate(
     writer = Writer(Console(), tokenizer.decode)
     try:
         generation = decode.generate(
-            verifier, tokens, NgramDraft(), draft_length, on_tokens=None if as_json else writer.on_tokens, **options
+            verifier,
+            tokens,
+            NgramDraft(),
+            draft_length,
+            on_tokens=None if as_json else writer.on_tokens,
+            **options,
         )
     except KeyboardInterrupt:
         writer.end()
@@ -139,10 +163,13 @@ def generate(
 
 
 def read_prompt(prompt: str | None, file: str | None) -> str:
-    """The prompt from the argument or the file; raises SpecdecError when there is not exactly one that can be read."""
-    if (prompt is None) == (file is None):
-        which = "neither" if prompt is None else "both"
-        raise SpecdecError(f"give a prompt or --file, but not {which}; see 'specdec generate --help'")
+    """The prompt from the argument or the file; SpecdecError unless there is exactly one that can be read."""
+    if prompt is None and file is None:
+        raise SpecdecError(
+            "there is no prompt: give one, or a file with --file; see 'specdec generate --help'"
+        )
+    if prompt is not None and file is not None:
+        raise SpecdecError("there are two prompts, an argument and a --file: give one of them")
     if file is not None:
         prompt = read_text(file)
     assert prompt is not None
@@ -177,7 +204,7 @@ def read_text(file: str) -> str:
 def summary(
     generation: "Generation", tokenizer: "Tokenizer", precision: str, draft_length: int, sampling: Sampling
 ) -> dict[str, Any]:
-    """What `--json` prints without `--compare`. Rates are new tokens per second of the rounds, without the prefill."""
+    """What `--json` prints without `--compare`. The rate counts the rounds, not the prefill."""
     ids = generation.tokens
     return {
         "text": tokenizer.decode(ids[:-1] if generation.ended else ids),
@@ -203,11 +230,16 @@ def summary(
 
 
 def comparison(
-    verifier: "Verifier", generation: "Generation", plain: "Generation", sampling: Sampling, options: dict[str, Any]
+    verifier: "Verifier",
+    generation: "Generation",
+    plain: "Generation",
+    sampling: Sampling,
+    options: dict[str, Any],
 ) -> dict[str, Any]:
     """What `--compare` adds. Sampled outputs are two draws from one distribution: then identity is null.
 
-    In fp32 two greedy outputs that part at a near-tie count as identical (exactness.py); in bf16 only equal ones do.
+    In fp32 two greedy outputs that part at a near-tie count as identical (exactness.py); in bf16 only equal
+    ones do.
     """
     result: dict[str, Any] = {
         "plain_tokens_per_second": plain.tokens_per_second,
@@ -237,7 +269,8 @@ def closing(result: dict[str, Any]) -> str:
     ]
     if "speedup" in result:
         lines.append(
-            f"plain: {result['plain_tokens_per_second']:.1f} tokens/s; speculative is {result['speedup']:.2f} times as fast"
+            f"plain: {result['plain_tokens_per_second']:.1f} tokens/s; "
+            f"speculative is {result['speedup']:.2f} times as fast"
         )
         lines.append(verdict(result))
     return "\n".join(lines)
@@ -249,8 +282,8 @@ def verdict(result: dict[str, Any]) -> str:
     if not result["identical_to_plain"]:
         if result["precision"] == "fp32":
             return "output: DIFFERS from plain decoding"
-        return f"output: differs from plain decoding, as rounding in {result['precision']} allows (use --precision fp32)"
+        return "output: differs from plain decoding, by rounding in bf16 (use --precision fp32)"
     if ties := result["near_ties"]:
         places = ", ".join(str(tie["position"]) for tie in ties)
-        return f"output: identical to plain decoding, but for near-ties (two best logits within 0.001) at {places}"
+        return f"output: identical to plain decoding, up to near-ties (best logits within 0.001) at {places}"
     return "output: identical to plain decoding"

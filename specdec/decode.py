@@ -1,11 +1,13 @@
 """The decoding loop: draft, verify, accept, roll back.
 
-`speculative_step` is one round, read top to bottom; `generate` repeats it until the text ends. Plain decoding is the same
-loop without a draft, so that a comparison compares only speculation. A draft is anything with
-`propose(tokens, n) -> list of at most n tokens`. Text, terminals and prompts' templates are the caller's business.
+`speculative_step` is one round, read top to bottom; `generate` repeats it until the text ends. Plain decoding
+is the same loop without a draft, so that a comparison compares only speculation. A draft is anything with
+`propose(tokens, n) -> list of at most n tokens`. Text, terminals and prompts' templates are the caller's
+business.
 
-The ledger: the newest token has not been through the verifier, so `cached == len(tokens) - 1` before and after every
-round. A round feeds that token and n drafts (cached grows by n + 1), and then takes the rejected ones back.
+The ledger: the newest token has not been through the verifier, so `cached == len(tokens) - 1` before and
+after every round. A round feeds that token and n drafts (cached grows by n + 1), and then takes the rejected
+ones back.
 
 Layout: one sequence; tokens are plain lists of token ids, logits [1, n + 1, V].
 """
@@ -35,11 +37,13 @@ class Draft(Protocol):
 
 @dataclass(frozen=True)
 class Round:
-    """One round: `proposed` drafts, of which the first `accepted` were kept, and the tokens that it emitted."""
+    """One round: `proposed` drafts, of which the first `accepted` were kept, and the tokens it emitted."""
 
     proposed: int
     accepted: int
-    emitted: list[int]  # the accepted drafts, then the bonus or correction token; cut behind an end of sequence
+    emitted: list[
+        int
+    ]  # the accepted drafts, then the bonus or correction token; cut behind an end of sequence
     cached: int  # positions in the cache when the round was over
     seconds: float
 
@@ -89,10 +93,12 @@ def generate(
     draft         None: plain decoding, one token per verifier call.
     draft_length  N, the most drafts per round. A round never drafts beyond `max_new_tokens`.
     sampling      default: greedy.
-    on_tokens     called after each round with the tokens it emitted and how many of them, from the first, were drafts.
+    on_tokens     called after each round with the tokens it emitted; the second number says how many of
+                  them, from the first, were drafts.
 
-    Same seed, same device, same result. Raises SpecdecError when the prompt is empty, holds a token that the verifier does
-    not have, or does not fit into the context together with `max_new_tokens`, and when a length is below 1.
+    Same seed, same device, same result. Raises SpecdecError when the prompt is empty, holds a token that the
+    verifier does not have, or does not fit into the context together with `max_new_tokens`, and when a length
+    is below 1.
     """
     check_request(verifier, prompt, draft_length, max_new_tokens)
     sampling = sampling or Sampling()
@@ -133,9 +139,10 @@ def speculative_step(
     sampling: Sampling,
     generator: torch.Generator,
 ) -> tuple[int, int, list[int]]:
-    """One round: returns how many tokens were drafted, how many accepted, and the tokens emitted (accepted + 1).
+    """One round: how many tokens were drafted, how many accepted, and the tokens emitted (accepted + 1).
 
-    Before: the cache holds all of `tokens` but the newest. After: all of `tokens` and of the emitted but the newest.
+    Before: the cache holds all of `tokens` but the newest. After: all of `tokens` and of the emitted but the
+    newest.
     """
     drafts = draft.propose(tokens, n)[:n] if draft is not None and n > 0 else []
     logits = verifier.forward(torch.tensor([[tokens[-1], *drafts]]), cache).logits  # [1, n + 1, V]
@@ -154,7 +161,7 @@ def prefill(verifier: Verifier, cache: KVCache, tokens: list[int]) -> None:
 
 
 def cut(emitted: list[int], eos_ids: Collection[int]) -> tuple[list[int], bool]:
-    """What is left of `emitted` when the text ends at the first of `eos_ids`, that one included; and whether it does."""
+    """`emitted` up to and including the first of `eos_ids`, and whether there is one."""
     for i, token in enumerate(emitted):
         if token in eos_ids:
             return emitted[: i + 1], True
@@ -173,21 +180,21 @@ def check_request(verifier: Verifier, prompt: list[int], draft_length: int, max_
     for place, token in enumerate(prompt):
         if not 0 <= token < vocabulary:
             raise SpecdecError(
-                f"token {token} at place {place} of the prompt is not in the vocabulary of {vocabulary} tokens"
+                f"token {token} at place {place} of the prompt is not in the vocabulary of {vocabulary}"
             )
     if len(prompt) >= context:
         raise SpecdecError(
-            f"the prompt has {len(prompt)} tokens, but the verifier's context holds {context}, new tokens included: "
-            "shorten the prompt"
+            f"the prompt has {len(prompt)} tokens, but the verifier's context holds {context}, new tokens "
+            "included: shorten the prompt"
         )
     if len(prompt) + max_new_tokens > context:
         raise SpecdecError(
-            f"the prompt's {len(prompt)} tokens and {max_new_tokens} new ones exceed the verifier's context of {context}: "
-            f"ask for at most {context - len(prompt)} new tokens or shorten the prompt"
+            f"the prompt's {len(prompt)} tokens and {max_new_tokens} new ones exceed the verifier's context "
+            f"of {context}: ask for at most {context - len(prompt)} new tokens or shorten the prompt"
         )
 
 
 def warm_up(verifier: Verifier, draft_length: int = DRAFT_LENGTH) -> None:
-    """Two passes whose results are dropped, so that the first round does not pay for torch's first use of the kernels."""
+    """Two passes whose results are dropped: the first round is not to pay for torch's start."""
     for n in (draft_length + 1, 1):
         verifier.forward(torch.zeros(1, n, dtype=torch.long))

@@ -1,12 +1,13 @@
 """Is a greedy speculative output the plain one? Token for token, up to near-ties, which are listed.
 
-A verifier pass over nine tokens and nine passes over one token add the same numbers in another order, so their logits
-differ by up to about 1e-4. Where the two best logits are closer than that, both tokens are the most likely one, and either
-may come out. So equality is asked up to the first position where plain decoding's two best logits differ by less than
-1e-3; where the outputs part there, the rest is compared with plain decoding restarted behind that position.
+A verifier pass over nine tokens and nine passes over one token add the same numbers in another order, so
+their logits differ by up to about 1e-4. Where the two best logits are closer than that, both tokens are the
+most likely one, and either may come out. So equality is asked up to the first position where plain decoding's
+two best logits differ by less than 1e-3; where the outputs part there, the rest is compared with plain
+decoding restarted behind that position.
 
-The plain decoding here is a loop of its own, one token per pass, and shares nothing with decode.py but the verifier.
-Layout: tokens are plain lists of token ids; a position counts new tokens from 0.
+The plain decoding here is a loop of its own, one token per pass, and shares nothing with decode.py but the
+verifier. Layout: tokens are plain lists of token ids; a position counts new tokens from 0.
 """
 
 from collections.abc import Collection
@@ -56,7 +57,7 @@ def compare_with_plain(
     eos_ids: Collection[int] = (),
     tolerance: float = NEAR_TIE,
 ) -> Comparison:
-    """Compare the output `tokens` of greedy decoding, asked for `max_new_tokens` after `prompt`, with plain decoding.
+    """Compare `tokens`, a greedy output of at most `max_new_tokens` after `prompt`, with plain decoding.
 
     An output that ends too early or too late differs at the position where it does.
     """
@@ -91,7 +92,7 @@ def compare_with_plain(
 def plain_greedy(
     verifier: Verifier, prompt: list[int], max_new_tokens: int, eos_ids: Collection[int] = ()
 ) -> list[tuple[float, int, int]]:
-    """Greedy decoding, one pass per token: per new token the gap of the two best logits, the best and the second.
+    """Greedy decoding, one pass per token: per new token the gap of the two best logits, best and second.
 
     The best is the token that was taken; ends behind the first of `eos_ids`.
     """

@@ -1,9 +1,9 @@
 """From logits to the distribution that is sampled, and from a distribution to a token.
 
-Temperature, top-k and top-p change the verifier's q (and a draft's p) *before* anything is verified: the sequence
-that comes out is distributed as the changed q. Temperature 0 is the limit in which q puts everything on its most
-likely token. Nothing here knows about drafts (verify.py) or models (verifier.py), and nothing draws its own random
-numbers: whoever calls brings uniform coins, so that a test can choose them.
+Temperature, top-k and top-p change the verifier's q (and a draft's p) *before* anything is verified: the
+sequence that comes out is distributed as the changed q. Temperature 0 is the limit in which q puts everything
+on its most likely token. Nothing here knows about drafts (verify.py) or models (verifier.py), and nothing
+draws its own random numbers: whoever calls brings uniform coins, so that a test can choose them.
 
 Layout: `logits [..., V]` and `weights [..., V]` with the vocabulary last; coins `[...]` in [0, 1).
 Only methods of the tensors that come in are used, so a command can check its options without loading torch.
@@ -60,8 +60,8 @@ class Sampling:
 def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
     """The distribution that is sampled, `[..., V]` float32, from `logits [..., V]` of any float type.
 
-    Temperature first, then top-k, then top-p on what top-k left, renormalised; tokens that are cut get exactly 0.
-    At temperature 0 the most likely token gets 1 (the first of equals).
+    Temperature first, then top-k, then top-p on what top-k left, renormalised; tokens that are cut get
+    exactly 0. At temperature 0 the most likely token gets 1 (the first of equals).
     """
     logits = logits.float()
     if sampling.greedy:
@@ -84,9 +84,9 @@ def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
 def nucleus(q: Tensor, top_p: float) -> Tensor:
     """The smallest set of most likely tokens with mass at least `top_p`, renormalised; `q [..., V]` float32.
 
-    Tokens exactly as likely as the last one kept are kept too. That token's probability is found by bisection, which
-    takes about half the time of sorting 49,152 tokens: non-negative floats are ordered as their bit patterns are, so 30
-    halvings between the patterns of 0 and 1 find it exactly.
+    Tokens exactly as likely as the last one kept are kept too. That token's probability is found by
+    bisection, which takes about half the time of sorting 49,152 tokens: non-negative floats are ordered as
+    their bit patterns are, so 30 halvings between the patterns of 0 and 1 find it exactly.
     """
     import torch  # only here is more needed than a tensor's own methods
 
@@ -105,11 +105,13 @@ def nucleus(q: Tensor, top_p: float) -> Tensor:
 def draw(weights: Tensor, coin: Tensor) -> Tensor:
     """One token per row by inverse CDF: `weights [..., V]` >= 0 of any positive sum, `coin [...]` in [0, 1).
 
-    Returns `[...]` int64. A token of weight 0 never comes out, whatever the coin. Summed in float64: in float32 the
-    running sum over 49,152 tokens loses about 1e-4 of mass, enough to see in a test of a million draws.
+    Returns `[...]` int64. A token of weight 0 never comes out, whatever the coin. Summed in float64: near 1 a
+    float32 CDF moves in steps of 6e-8, too coarse for a tail of tokens that have less, and moves 4e-4 of the
+    mass of a typical q.
     """
-    # A parallel running sum (GPU) may step back by one rounding; the running maximum over tokens of positive weight
-    # keeps the CDF flat across tokens of weight 0, so that none of them can be the first to exceed the target.
+    # A parallel running sum (GPU) may step back by one rounding; the running maximum over tokens of positive
+    # weight keeps the CDF flat across tokens of weight 0, so that none of them can be the first to exceed the
+    # target.
     cdf = weights.double().cumsum(-1).masked_fill(weights <= 0, 0.0).cummax(-1).values
     target = coin.to(cdf).unsqueeze(-1) * cdf[..., -1:]
     return (cdf <= target).sum(-1).clamp(max=weights.shape[-1] - 1)

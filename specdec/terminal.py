@@ -1,7 +1,8 @@
 """Text that appears as it is decoded, with the drafted tokens that were accepted marked.
 
-Tokens of a byte-level vocabulary may end in the middle of a character, so tokens are held back until their bytes make
-whole characters. Marks are for eyes only: where the output is piped, or NO_COLOR is set, the text comes out plain.
+Tokens of a byte-level vocabulary may end in the middle of a character, so tokens are held back until their
+bytes make whole characters. Marks are for eyes only: where the output is piped, or NO_COLOR is set, the text
+comes out plain.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,8 @@ class TextStream:
     def feed(self, tokens: list[int]) -> str:
         self.held += tokens
         text = self.decode(self.held)
-        # Every token has at least one byte: more than three held ones are not the start of a character, but noise.
+        # Every token has at least one byte: more than three held ones are not the start of a character, but
+        # noise.
         if text.endswith(UNFINISHED) and len(self.held) < LONGEST_CHARACTER:
             return ""
         self.held = []
@@ -37,7 +39,7 @@ class TextStream:
 
 
 class Writer:
-    """Writes the rounds of `decode.generate` to a console: pass `on_tokens` to it, and call `end` behind it."""
+    """Writes the rounds of `decode.generate` to a console: pass it `on_tokens`, and call `end` behind it."""
 
     def __init__(self, console: Console, decode: Callable[[list[int]], str]) -> None:
         self.console = console

@@ -1,17 +1,19 @@
 """Acceptance of a drafted chain, in tensors: which drafts the verifier keeps, and the token it adds.
 
 Leviathan et al. 2023, algorithm 1 (who swap the letters: here q is the verifier, p the draft). Draft x at its
-position is accepted with probability min(1, q(x) / p(x)); after the first rejection the correction is drawn from the
-residual norm(max(0, q - p)); after full acceptance a bonus token is drawn from the last q. The tokens that come out are
-distributed as q, whatever p was. A draft that proposes one token for certain has a one-hot p: then the ratio is q(x)
-and the residual is q without x. Greedy is the limit in which q is one-hot too.
+position is accepted with probability min(1, q(x) / p(x)); after the first rejection the correction is drawn
+from the residual norm(max(0, q - p)); after full acceptance a bonus token is drawn from the last q. The
+tokens that come out are distributed as q, whatever p was. A draft that proposes one token for certain has a
+one-hot p: then the ratio is q(x) and the residual is q without x. Greedy is the limit in which q is one-hot
+too.
 
-Batched, vectorised over batch and vocabulary, of static shape, and never read by the host: the same code runs for one
-row or ten thousand. The same rule for one position at a time, to be read first, is specdec/theory/rejection.py.
+Batched, vectorised over batch and vocabulary, of static shape, and never read by the host: the same code runs
+for one row or ten thousand. The same rule for one position at a time, to be read first, is
+specdec/theory/rejection.py.
 
-Layout: B rows, N drafts, V tokens. `q [B, N + 1, V]`: row i is the verifier's distribution after i drafts.
-`p [B, N, V]` or None for one-hot. `drafts [B, N]` int64. `coins [B, N + 1]` in [0, 1): one per draft, then the last
-for the bonus or correction.
+Layout: B rows, N drafts, V tokens. `q [B, N + 1, V]`: row i is the verifier's distribution after i drafts. `p
+[B, N, V]` or None for one-hot. `drafts [B, N]` int64. `coins [B, N + 1]` in [0, 1): one per draft, then the
+last for the bonus or correction.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ class Verdict(NamedTuple):
 def verify_chain(
     logits: Tensor, drafts: Tensor, sampling: Sampling, coins: Tensor, p: Tensor | None = None
 ) -> Verdict:
-    """Verify one chain per row from the verifier's `logits [B, N + 1, V]`, by the rule that `sampling` asks for.
+    """Verify one chain per row from the verifier's `logits [B, N + 1, V]`, by the rule for `sampling`.
 
-    `p` must be what the drafts were sampled from, temperature, top-k and top-p included. At temperature 0 neither the
-    coins nor p matter. Raises ValueError when the shapes do not belong together.
+    `p` must be what the drafts were sampled from, temperature, top-k and top-p included. At temperature 0
+    neither the coins nor p matter. Raises ValueError when the shapes do not belong together.
     """
     check_shapes(logits, drafts, coins, p)
     if sampling.greedy:
@@ -105,5 +107,6 @@ def check_shapes(logits: Tensor, drafts: Tensor, coins: Tensor, p: Tensor | None
     ):
         if x is not None and list(x.shape) != expected:
             raise ValueError(
-                f"{name} has shape {list(x.shape)}, but {n} drafts in {batch} rows over {vocabulary} tokens need {expected}"
+                f"{name} has shape {list(x.shape)}, but {n} drafts in {batch} rows over {vocabulary} tokens "
+                f"need {expected}"
             )
