@@ -2,8 +2,8 @@
 
 Both models are Markov tables, rows [V, V]: row t is the distribution after token t, so p and q depend on the
 context. All sequences advance together, one round at a time: N draft draws, one verification, 1 to N + 1 new
-tokens each. Python loops over rounds and over N, never over sequences. The rule is that of `rejection.py`, and
-a test holds the two together coin by coin.
+tokens each. Python loops over rounds and over N, never over sequences. The rule is that of `rejection.py`; a
+test holds the two together coin by coin.
 
 The ledger counts what a KV cache would hold. The verifier pass reads the newest token and the N drafts, so it
 writes N + 1 positions; the rollback drops those of the rejected drafts. What is left is one fewer than the
@@ -85,9 +85,7 @@ class Simulation(NamedTuple):
     def pair_counts(self) -> NDArray[np.int64]:
         """Counts [V, V] of the first two new tokens; some steps emit only one, so it takes two rounds."""
         if self.length.min() < 3:
-            raise SpecdecError(
-                "some sequences have one new token only: simulate at least two rounds for pairs."
-            )
+            raise SpecdecError("some sequences have one new token only: pairs need at least rounds=2.")
         pairs = self.tokens[:, 1] * self.vocab + self.tokens[:, 2]
         return np.bincount(pairs, minlength=self.vocab**2).reshape(self.vocab, self.vocab)
 
@@ -104,14 +102,16 @@ def simulate(
 
     q, p [V, V]: verifier and draft, row t for a context that ends in token t. All sequences start from the
     one token `start`, so with rounds = 1 the steps are independent and from one context. N = 0 is plain
-    decoding. ValueError unless rows are distributions and steps is a multiple of rounds. Same seed, same result.
+    decoding. The same seed gives the same run. ValueError unless rows are distributions and steps is a
+    multiple of rounds.
     """
     q, p, n = _table(q, "q"), _table(p, "p"), draft_length
     if p.shape != q.shape:
         raise SpecdecError(f"q and p must share one vocabulary, got {len(q)} and {len(p)} tokens.")
     if n < 0 or rounds < 1 or steps < rounds or steps % rounds:
         raise SpecdecError(
-            f"N must be at least 0 and steps a multiple of rounds, got N = {n}, {steps} steps, {rounds} rounds."
+            "N must be at least 0 and steps a multiple of rounds, "
+            f"got N = {n}, {steps} steps and {rounds} rounds."
         )
     if not 0 <= start < len(q):
         raise SpecdecError(f"start is token {start}, outside the vocabulary 0..{len(q) - 1}.")
