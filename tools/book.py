@@ -21,7 +21,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +29,7 @@ BUILD = ROOT / "_build"
 HTML = BUILD / "html"
 NEXT = BUILD / "next"  # the book being written; Jupyter Book adds its own _build/ inside
 STAMP = BUILD / "book.json"
+LOG = BUILD / "book.log"
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 from coursebook.freshness import digest_of, execution_digest  # noqa: E402
@@ -36,11 +37,18 @@ from coursebook.freshness import digest_of, execution_digest  # noqa: E402
 # All that a page can show besides what its cells read. notebooks/ is copied into the book for download.
 SOURCES = ("book", "_config.yml", "_toc.yml", "notebooks", "tools/book.py")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-# The lines of a build's output that a person waits for; the rest is shown only when the build fails.
+# Of a build's output a person wants to see its progress, and from a line of trouble on everything up to
+# the next piece of routine, without the frames of Sphinx and nbclient. The whole of it is in LOG.
 PROGRESS = re.compile(
     r"^(reading sources|writing output)\.\.\. +\[ *(\d+)%\] +(\S+)|Executed notebook in ([\d.]+) s"
 )
-TROUBLE = re.compile(r"(WARNING|ERROR|CRITICAL): |^\w*Error\b|^Traceback")
+TROUBLE = re.compile(r"(WARNING|ERROR|CRITICAL): |^\w*Error\b|Executing notebook failed")
+ROUTINE = re.compile(
+    r"\.\.\. |\[mystnb\]$|^\[IPKernelApp\]|^build (succeeded|finished)|^=====|^Building your book"
+)
+FRAMES = re.compile(r"^Traceback \(most recent call last\):")
+END_OF_FRAMES = re.compile(r"^\S+(Error|Exception)\b")
+SPHINX_GIVES_UP = "Exception occurred:"
 
 
 def inputs_digest() -> str:
@@ -81,18 +89,26 @@ def alone() -> Iterator[None]:
         yield
 
 
-def report(line: str) -> bool:
-    """Print one line of the build's output if a person waits for it; return whether it speaks of trouble."""
-    match = PROGRESS.search(line)
-    if match and match[4]:
-        print(f"         executed in {float(match[4]):.1f} s", flush=True)
-    elif match:
-        verb = "read" if match[1].startswith("reading") else "write"
-        print(f"  {match[2]:>3}%  {verb:5} {match[3]}", flush=True)
-    elif TROUBLE.search(line):
-        print(line, file=sys.stderr, flush=True)
-        return True
-    return False
+def worth_showing(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """Of a build's output, (what to print, whether it is trouble) as it comes."""
+    in_trouble = in_frames = given_up = False
+    for line in lines:
+        given_up = given_up or line.startswith(SPHINX_GIVES_UP)
+        if given_up:
+            continue
+        in_frames = bool(FRAMES.match(line)) or (in_frames and not END_OF_FRAMES.match(line))
+        if match := PROGRESS.search(line):
+            in_trouble = False
+            verb = "read" if (match[1] or "").startswith("reading") else "write"
+            done = f"         executed in {float(match[4]):.1f} s" if match[4] else ""
+            yield done or f"  {match[2]:>3}%  {verb:5} {match[3]}", False
+        elif TROUBLE.search(line):
+            in_trouble = True
+            yield line, True
+        else:
+            in_trouble = in_trouble and not ROUTINE.search(line)
+            if in_trouble and not in_frames:
+                yield line, True
 
 
 def run_sphinx() -> int:
@@ -109,13 +125,17 @@ def run_sphinx() -> int:
         text=True,
         errors="replace",
     )
-    assert process.stdout is not None
-    lines = []
+
+    def logged() -> Iterator[str]:
+        with LOG.open("w", encoding="utf-8") as log:
+            for raw in process.stdout or ():
+                line = ANSI.sub("", raw).rstrip()
+                print(line, file=log, flush=True)
+                yield line
+
     try:
-        for raw in process.stdout:
-            line = ANSI.sub("", raw).rstrip()
-            lines.append(line)
-            report(line)
+        for line, trouble in worth_showing(logged()):
+            print(line, file=sys.stderr if trouble else sys.stdout, flush=True)
     except KeyboardInterrupt:
         # Ctrl-C reached the child too; give it time to stop its kernel before insisting.
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
@@ -125,8 +145,6 @@ def run_sphinx() -> int:
     code = process.wait()
     if code == -signal.SIGINT:
         raise KeyboardInterrupt
-    if code:
-        print("\n".join(["", "The end of the build's output:", *lines[-60:]]), file=sys.stderr)
     return code
 
 
@@ -140,7 +158,7 @@ def build() -> int:
             print("building the book (warnings are errors)", flush=True)
             try:
                 if run_sphinx():
-                    print("the book was not built: see the messages above", file=sys.stderr)
+                    print(f"the book was not built: see above, or all of it in {LOG}", file=sys.stderr)
                     return 1
                 shutil.rmtree(HTML, ignore_errors=True)
                 (NEXT / "_build" / "html").rename(HTML)
