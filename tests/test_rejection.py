@@ -165,7 +165,7 @@ def test_a_malformed_chain_is_refused_in_one_sentence(arguments, reason):
 
 
 def pieces(*breakpoints):
-    """(length, midpoint) of the intervals that cut [0, 1) at the breakpoints; slivers of rounding are left out."""
+    """(length, midpoint) of the intervals that cut [0, 1) at the breakpoints, but for slivers of rounding."""
     cuts = np.unique(np.clip(np.concatenate([[0.0, 1.0], *breakpoints]), 0, 1))
     return [(b - a, (a + b) / 2) for a, b in itertools.pairwise(cuts) if b - a > 1e-15]
 
