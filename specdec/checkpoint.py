@@ -79,7 +79,7 @@ def expected_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
 
 
 def check_state(config: LlamaConfig, state: State, source: str) -> None:
-    """Raise SpecdecError unless `state` has exactly the tensors of `config`; `source` is named in the error."""
+    """Raise SpecdecError unless `state` has exactly the tensors of `config`; the error names `source`."""
     if config.heads % config.kv_heads or config.head_size % 2:
         raise SpecdecError(
             f"{source} has {config.heads} query heads and {config.kv_heads} key-value heads of size "
@@ -151,7 +151,7 @@ def open_gguf(path: Path) -> tuple[dict[str, Any], GGUFReader]:
 def load_gguf(path: Path, dtype: torch.dtype = torch.float32) -> tuple[LlamaConfig, State]:
     """Read and dequantise a GGUF file of architecture `llama`.
 
-    Raises SpecdecError when the file is no readable GGUF or of another architecture, or a tensor does not fit.
+    Raises SpecdecError when it is no readable GGUF or of another architecture, or a tensor does not fit.
     """
     meta, reader = open_gguf(path)
     if meta.get("general.architecture") != "llama":
@@ -220,7 +220,7 @@ def load_folder(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[Llama
     config = read_config(folder)
     index = folder / "model.safetensors.index.json"
     if index.exists():
-        shards = sorted(set(_read_json(index).get("weight_map", {}).values()))
+        shards = sorted(set(read_json(index).get("weight_map", {}).values()))
     else:
         shards = ["model.safetensors"]
     state: State = {}
@@ -244,7 +244,7 @@ def load_folder(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[Llama
 def read_config(folder: Path) -> LlamaConfig:
     """`config.json` -> LlamaConfig; missing values are those of Hugging Face's own LlamaConfig."""
     path = folder / "config.json"
-    raw = _read_json(path)
+    raw = read_json(path)
     if raw.get("model_type") != "llama":
         raise SpecdecError(f"{path} has model_type {raw.get('model_type')!r}, expected 'llama'")
     if raw.get("hidden_act", "silu") != "silu":
@@ -285,7 +285,8 @@ def _rope_scaling(rope: dict[str, Any], path: Path) -> RopeScaling | None:
     )
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file of a checkpoint folder; raises SpecdecError when missing or not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

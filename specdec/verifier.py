@@ -192,8 +192,9 @@ class Verifier:
         taps         layers whose input to hand out, from 0 to layers - 1.
         logits_from  first of the n rows to compute logits for; -1 is the last alone, enough for a prefill.
 
-        The slots are the cached ones and then the n new ones: S = max(cache.lengths) + n. Raises SpecdecError,
-        before anything is written, when a shape, id, position or layer is out of range or the cache too short.
+        The slots are the cached ones and then the n new ones: S = max(cache.lengths) + n. Raises
+        SpecdecError, before anything is written, when a shape, id, position or layer is out of range or
+        the cache is too short.
         """
         batch, n = self._check(tokens, cache, taps, logits_from)
         lengths = [0] * batch if cache is None else cache.lengths
@@ -239,7 +240,7 @@ class Verifier:
         """Batch and width of `tokens`; raises SpecdecError where these arguments cannot be run."""
         if tokens.dim() != 2 or tokens.dtype != torch.int64 or 0 in tokens.shape:
             raise SpecdecError(
-                f"tokens must be int64 [B, n] with at least one token, got {tokens.dtype} {list(tokens.shape)}"
+                f"tokens must be int64 [B, n], not empty, got {tokens.dtype} {list(tokens.shape)}"
             )
         batch, n = tokens.shape
         low, high = int(tokens.min()), int(tokens.max())
@@ -263,7 +264,7 @@ class Verifier:
         return batch, n
 
     def _check_places(self, positions: Tensor, mask: Tensor, shape: tuple[int, int, int]) -> None:
-        """Raise SpecdecError unless positions [B, n] and mask [B, n, S] can be used; shape is (B, n, S)."""
+        """Raise SpecdecError unless positions [B, n] and mask [B, n, S] fit `shape` = B, n, S."""
         if tuple(positions.shape) != shape[:2]:
             raise SpecdecError(f"positions must be [B, n] = {list(shape[:2])}, got {list(positions.shape)}")
         low, high = int(positions.min()), int(positions.max())
