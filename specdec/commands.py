@@ -8,6 +8,7 @@ immediate and `specdec demo` works without torch.
 import json
 import sys
 from enum import StrEnum
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -136,7 +137,7 @@ def generate(
     decode.check_request(verifier, tokens, draft_length, max_new_tokens)
     decode.warm_up(verifier, draft_length)
 
-    writer = Writer(Console(), tokenizer.decode)
+    writer = Writer(Console(), partial(tokenizer.decode, skip_special=True))
     try:
         generation = decode.generate(
             verifier,
@@ -207,7 +208,7 @@ def summary(
     """What `--json` prints without `--compare`. The rate counts the rounds, not the prefill."""
     ids = generation.tokens
     return {
-        "text": tokenizer.decode(ids[:-1] if generation.ended else ids),
+        "text": tokenizer.decode(ids, skip_special=True),
         "tokens": len(ids),
         "verifier_calls": generation.verifier_calls,
         "tau": generation.tau,

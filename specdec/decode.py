@@ -180,7 +180,8 @@ def check_request(verifier: Verifier, prompt: list[int], draft_length: int, max_
     for place, token in enumerate(prompt):
         if not 0 <= token < vocabulary:
             raise SpecdecError(
-                f"token {token} at place {place} of the prompt is not in the vocabulary of {vocabulary}"
+                f"token {token} at place {place} of the prompt is not in the vocabulary of "
+                f"{vocabulary} tokens"
             )
     if len(prompt) >= context:
         raise SpecdecError(

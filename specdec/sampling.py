@@ -6,7 +6,8 @@ on its most likely token. Nothing here knows about drafts (verify.py) or models 
 draws its own random numbers: whoever calls brings uniform coins, so that a test can choose them.
 
 Layout: `logits [..., V]` and `weights [..., V]` with the vocabulary last; coins `[...]` in [0, 1).
-Only methods of the tensors that come in are used, so a command can check its options without loading torch.
+torch is imported by the two functions that name it, so that a command can check its options without loading
+it.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def nucleus(q: Tensor, top_p: float) -> Tensor:
     bisection, which takes about half the time of sorting 49,152 tokens: non-negative floats are ordered as
     their bit patterns are, so 30 halvings between the patterns of 0 and 1 find it exactly.
     """
-    import torch  # only here is more needed than a tensor's own methods
+    import torch
 
     bits = q.view(torch.int32)  # [..., V]
     low = bits.amax(-1, keepdim=True) * 0  # keeping all that is >= low has mass >= top_p, >= high has less
@@ -109,9 +110,12 @@ def draw(weights: Tensor, coin: Tensor) -> Tensor:
     float32 CDF moves in steps of 6e-8, too coarse for a tail of tokens that have less, and moves 4e-4 of the
     mass of a typical q.
     """
+    import torch
+
     # A parallel running sum (GPU) may step back by one rounding; the running maximum over tokens of positive
     # weight keeps the CDF flat across tokens of weight 0, so that none of them can be the first to exceed the
     # target.
     cdf = weights.double().cumsum(-1).masked_fill(weights <= 0, 0.0).cummax(-1).values
     target = coin.to(cdf).unsqueeze(-1) * cdf[..., -1:]
-    return (cdf <= target).sum(-1).clamp(max=weights.shape[-1] - 1)
+    first_above = torch.searchsorted(cdf, target, right=True).squeeze(-1)
+    return first_above.clamp(max=weights.shape[-1] - 1)

@@ -70,12 +70,12 @@ def caches(monkeypatch):
     st.integers(0, 1000),
 )
 def test_whatever_the_draft_proposes_greedy_output_is_plain_output(prompt, length, n, kind, seed):
-    draft: decode.Draft = {
+    drafts: dict[str, decode.Draft] = {
         "ngram": NgramDraft(),
         "noise": Noise(seed),
         "script": Script(prompt + plain(prompt, length), wrong=1 + seed % 5),
-    }[kind]
-    found = generate(VERIFIER, prompt, draft, n, max_new_tokens=length)
+    }
+    found = generate(VERIFIER, prompt, drafts[kind], n, max_new_tokens=length)
     assert len(found.tokens) == length
     assert compare_with_plain(VERIFIER, prompt, found.tokens, length).identical
 
