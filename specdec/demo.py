@@ -199,7 +199,7 @@ def _exact_blocks(found: dict[str, Any]) -> list[Any]:
         table.add_row(RULES[row["rule"]], _tiny(row["first_token"]), _tiny(row["distance"]), verdict)
     return [
         _heading("1  Is it exact?"),
-        f"Every path of one step is added up (V = {found['vocab']}, N = {found['draft_length']}, random p and q"
+        f"Every path of one step added up (V = {found['vocab']}, N = {found['draft_length']}, p and q random"
         " after every prefix). The total variation between what comes out and q alone:\n",
         table,
         "\nA wrong bonus never shows in a first token, only in a whole step.",
