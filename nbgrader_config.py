@@ -1,8 +1,8 @@
 """nbgrader, run by hand in the repository root: solutions/ are the sources, notebooks/ the release.
 
-Prefer `autograder grade`, which fences student code in, and `autograder release`, which never overwrites an edited
-notebook. `nbgrader autograde` works here too, from a fresh clone on: the gradebook that it needs is made first, without
-touching notebooks/. It runs student code with your own rights.
+Prefer `autograder grade`, which fences student code in, and `autograder release`, which never overwrites an
+edited notebook. `nbgrader autograde` works here too, from a fresh clone on: the gradebook that it needs is
+made first, without touching notebooks/. It runs student code with your own rights.
 """
 
 import sys

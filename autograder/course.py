@@ -1,9 +1,9 @@
 """nbgrader's course: its configuration, throw-away copies of it, and the gradebook of the checkout.
 
-nbgrader wants an assignment in its gradebook before it grades, and puts it there only while it writes a release. So
-whatever needs a gradebook here makes the release in a scratch folder; notebooks/ is written by `autograder release`
-alone. `nbgrader_config.py` in the repository root uses this module, so that `nbgrader autograde`, typed by hand in a
-fresh clone, finds its gradebook.
+nbgrader wants an assignment in its gradebook before it grades, and puts it there only while it writes a
+release. So whatever needs a gradebook here makes the release in a scratch folder; notebooks/ is written by
+`autograder release` alone. `nbgrader_config.py` in the repository root uses this module, so that `nbgrader
+autograde`, typed by hand in a fresh clone, finds its gradebook.
 """
 
 import contextlib
@@ -80,7 +80,7 @@ def last_words(result: dict[str, Any]) -> str:
     return said[-1].strip().rstrip(".") if said else "it gave no reason"
 
 
-# -- the gradebook of the checkout -------------------------------------------------------------------------------------
+# -- the gradebook of the checkout ---------------------------------------------------------------------------
 
 
 def digest(chosen: list[Exercise]) -> str:

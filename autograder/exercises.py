@@ -91,7 +91,7 @@ def _checks(key: str, order: tuple[str, ...]) -> tuple[Check, ...]:
                 found[marker.args[0]] = Check(marker.args[0], marker.kwargs["points"], function)
     if set(found) != set(order):
         raise GraderError(
-            f"The checks of {key} and the test cells of its notebook differ: {sorted(set(found) ^ set(order))}."
+            f"The checks of {key} and its notebook's test cells differ: {sorted(set(found) ^ set(order))}."
         )
     return tuple(found[name] for name in order)
 
@@ -119,12 +119,12 @@ def verdict(error: BaseException | None) -> tuple[CheckOutcome, str]:
             return "error", "error"
 
 
-# -- the source notebook -----------------------------------------------------------------------------------------------
+# -- the source notebook -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Template:
-    """What a submission is compared with: the locked cells {id: source} and the test cells {id: released source}."""
+    """What a submission is compared with: locked cells {id: source}, test cells {id: released source}."""
 
     given: dict[str, str]
     tests: dict[str, str]

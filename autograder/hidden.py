@@ -3,9 +3,9 @@
     from autograder.hidden import run
     run("ex1", "step-bonus", globals())
 
-The cell holds no input and no expected value, and fails with one sentence, without traceback frames. The check is the
-same function that the pytest autograder runs; here it shares a process with the student's code, which is nbgrader's way
-and the reason why the other score counts.
+The cell holds no input and no expected value, and fails with one sentence, without traceback frames. The
+check is the same function that the pytest autograder runs; here it shares a process with the student's code,
+which is nbgrader's way and the reason why the other score counts.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ def run(key: str, name: str, names: Mapping[str, Any]) -> None:
     """Run one check on the functions and variables of a notebook; CheckFailed says which idea was missed."""
     exercise = find_exercise(key)
     check = next(check for check in exercise.checks() if check.name == name)
-    # what a student's code prints is no part of the answer, and nbgrader gives no points to a cell with stderr output
+    # what a student's code prints is no part of the answer, and nbgrader gives a cell with stderr output 0
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
             check.function(KernelStudent(names))

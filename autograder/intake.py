@@ -1,8 +1,9 @@
-"""From a folder to submissions, and from a notebook to the cells to run. Everything here is data; nothing is executed.
+"""From a folder to submissions, and from a notebook to the cells to run. Everything here is data; nothing is
+executed.
 
 Accepted are nbgrader's tree (DIR/STUDENT/EXERCISE/EXERCISE.ipynb) and a folder of notebooks, one per student
-(DIR/alice.ipynb). What cannot be read becomes a submission with a problem, never an exception: one bad file stops
-nobody else.
+(DIR/alice.ipynb). What cannot be read becomes a submission with a problem, never an exception: one bad file
+stops nobody else.
 """
 
 import json
@@ -41,7 +42,7 @@ class Parsed:
     flags: list[str]
 
 
-# -- the folder --------------------------------------------------------------------------------------------------------
+# -- the folder ----------------------------------------------------------------------------------------------
 
 
 def find_submissions(name: str, only: str | None = None) -> list[Entry]:
@@ -58,8 +59,8 @@ def find_submissions(name: str, only: str | None = None) -> list[Entry]:
         raise GraderError(f"The folder {name} cannot be read: {error.strerror}.") from None
     if not entries:
         raise GraderError(
-            f"There are no submissions in {name}: it should hold notebooks (alice.ipynb) or one folder per student "
-            f"with EXERCISE/EXERCISE.ipynb inside."
+            f"There are no submissions in {name}: it should hold notebooks (alice.ipynb) or one folder per "
+            f"student with EXERCISE/EXERCISE.ipynb inside."
         )
     return sorted(entries, key=lambda entry: (entry.student, entry.exercise.name))
 
@@ -69,7 +70,7 @@ def _visible(folder: Path) -> list[Path]:
 
 
 def _tree(folder: Path, known: list[Exercise]) -> list[Entry]:
-    """DIR/STUDENT/EXERCISE/*.ipynb, and DIR/STUDENT/*.ipynb. An exercise that one student has, all are asked for."""
+    """DIR/STUDENT/EXERCISE/*.ipynb and DIR/STUDENT/*.ipynb. What one student has, all are asked for."""
     students = [path for path in _visible(folder) if path.is_dir() and not path.is_symlink()]
     found: dict[tuple[str, str], list[Path]] = {}
     for student in students:
@@ -114,7 +115,7 @@ def _guess(path: Path, known: list[Exercise]) -> Exercise:
         return next((e for e in known if path.name.startswith(e.key)), known[0])
 
 
-# -- the notebook ------------------------------------------------------------------------------------------------------
+# -- the notebook --------------------------------------------------------------------------------------------
 
 
 def read_notebook(path: Path) -> dict[str, Any]:
@@ -181,8 +182,8 @@ def exercise_of(notebook: dict[str, Any], name: str, known: list[Exercise] | Non
 def parse(notebook: dict[str, Any], template: Template) -> Parsed:
     """The code cells to run: all but test cells and those tagged `setup`.
 
-    Locked cells are replaced by the course's own, and put in front if they are missing. Test cells are never run: if
-    they were edited, deleted or duplicated, that is a flag and costs nothing.
+    Locked cells are replaced by the course's own, and put in front if they are missing. Test cells are never
+    run: if they were edited, deleted or duplicated, that is a flag and costs nothing.
     """
     cells: list[tuple[int, str]] = []
     seen: Counter[str] = Counter()

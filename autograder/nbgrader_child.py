@@ -2,8 +2,9 @@
 
     python -m autograder.nbgrader_child SETTINGS COURSE EXERCISE STUDENT...
 
-Makes the assignment, grades every student and writes COURSE/scores.json: {student: {"checks": {name: points}} or
-{"error": sentence}}. The parent (nbgrader_side.py) doubts that file like everything that comes out of a sandbox.
+Makes the assignment, grades every student and writes COURSE/scores.json: {student: {"checks": {name: points}}
+or {"error": sentence}}. The parent (nbgrader_side.py) doubts that file like everything that comes out of a
+sandbox.
 """
 
 import json
@@ -29,15 +30,20 @@ def scores(folder: Path, name: str, students: list[str]) -> dict[str, dict[str, 
             continue
         with interface.gradebook as gradebook:
             notebook = gradebook.find_submission_notebook(name, name, student)
-            result[student] = {"checks": {grade.cell.name: grade.auto_score or 0.0 for grade in notebook.grades}}
+            result[student] = {
+                "checks": {grade.cell.name: grade.auto_score or 0.0 for grade in notebook.grades}
+            }
     return result
 
 
 def main() -> None:
     settings, folder, name, *students = sys.argv[1:]
     enter(json.loads(settings))
-    target = Path(folder, "scores.json")
-    target.write_text(json.dumps(scores(Path(folder), name, students)))
+    try:
+        told = scores(Path(folder), name, students)
+    except Exception as error:  # nobody reads our stderr
+        told = {student: {"error": f"nbgrader failed: {error}"} for student in students}
+    Path(folder, "scores.json").write_text(json.dumps(told))
 
 
 if __name__ == "__main__":

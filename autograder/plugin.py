@@ -2,8 +2,8 @@
 
     pytest autograder/ex1 --submission alice.ipynb -k correction
 
-runs the hidden checks on one notebook and shows what failed as pytest does. The grader (grade.py) runs the same
-functions with a `student` of its own.
+runs the hidden checks on one notebook and shows what failed as pytest does. The grader (grade.py) runs the
+same functions with a `student` of its own.
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,16 @@ STUDENT = pytest.StashKey[Student]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("autograder", "hidden checks of the exercises")
-    group.addoption("--submission", metavar="FILE", help="the notebook to run the checks of autograder/exN on")
+    group.addoption(
+        "--submission", metavar="FILE", help="the notebook to run the checks of autograder/exN on"
+    )
     group.addoption("--isolation", choices=("bwrap", "none"), default="bwrap", help="walls around its code")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "check(name, points): a hidden check; its name is the id of its test cell")
+    config.addinivalue_line(
+        "markers", "check(name, points): a hidden check; its name is the id of its test cell"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,8 @@
 """One worker process: start it, put requests to it, and know how it ended.
 
-The parent waits on four pipes at once (requests out, replies, stdout and stderr in), so that neither a flood of output
-nor a worker that stops reading can block it. A worker that ends, oversteps a limit or breaks the protocol raises Died;
-the next request then needs a new Worker.
+The parent waits on four pipes at once (requests out, replies, stdout and stderr in), so that neither a flood
+of output nor a worker that stops reading can block it. A worker that ends, oversteps a limit or breaks the
+protocol raises Died; the next request then needs a new Worker.
 """
 
 import contextlib
@@ -48,7 +48,8 @@ class Worker:
         self._folder = tempfile.mkdtemp(prefix="autograder-") if walls.isolation == "none" else None
         self._process, self._to, self._from = self._start(walls, companions)
         self._waiter = selectors.DefaultSelector()
-        assert self._process.stdout and self._process.stderr
+        assert self._process.stdout
+        assert self._process.stderr
         for name, fd in (
             ("reply", self._from),
             ("stdout", self._process.stdout.fileno()),
@@ -58,7 +59,9 @@ class Worker:
             self._waiter.register(fd, selectors.EVENT_READ, name)
         os.set_blocking(self._to, False)
 
-    def _start(self, walls: Walls, companions: Mapping[str, bytes]) -> tuple[subprocess.Popen[bytes], int, int]:
+    def _start(
+        self, walls: Walls, companions: Mapping[str, bytes]
+    ) -> tuple[subprocess.Popen[bytes], int, int]:
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         settings: dict[str, Any] = {
@@ -67,8 +70,7 @@ class Worker:
             "requests": theirs_in,
             "replies": theirs_out,
         }
-        # -S and -s: no site module, so no package of the course's environment runs code at start; -P: no folder of
-        # ours on the path
+        # -S, -s: no package of the environment runs code at start; -P: no folder of ours on the path
         python = [sandbox.python_inside(), "-P", "-S", "-s", "-B", "-X", "utf8"]
         streams: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
@@ -82,7 +84,9 @@ class Worker:
                 prefix = os.path.realpath(sandbox.python_inside()).rsplit("/bin/", 1)[0]
                 base = {} if prefix.startswith("/usr") else {prefix: prefix}
                 files = {f"{FILES}/{name}": content for name, content in companions.items()}
-                mounts = sandbox.Mounts({**base, **packages}, {}, {**files, "/course/worker.py": WORKER.read_bytes()})
+                mounts = sandbox.Mounts(
+                    {**base, **packages}, {}, {**files, "/course/worker.py": WORKER.read_bytes()}
+                )
                 process = sandbox.spawn(
                     walls,
                     [*python, "/course/worker.py", json.dumps(settings)],
@@ -113,7 +117,7 @@ class Worker:
             os.close(theirs_out)
         return process, ours_out, ours_in
 
-    # -- requests ------------------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------
 
     def request(self, op: str, **fields: Any) -> dict[str, Any]:
         """Put one request and return {"value": ...} or {"error": ...}; raises Died."""
@@ -172,7 +176,7 @@ class Worker:
                 raise self._end("crashed", f"it printed more than {self.limits.flood >> 20} MB")
         return bool(chunk)
 
-    # -- the end -------------------------------------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------------------
 
     def _ended(self) -> Died:
         """How a worker ended that closed its pipe by itself."""
@@ -181,7 +185,7 @@ class Worker:
         except subprocess.TimeoutExpired:
             return self._end("crashed", "it closed its pipe")
         status = 128 - status if status < 0 else status  # bwrap reports a signal as 128 + its number
-        # the kernel ends with SIGXCPU, and with SIGKILL who ignores that; a worker can also kill itself, at any time
+        # the kernel sends SIGXCPU, and SIGKILL to who ignores it; but a worker can kill itself at any time
         spent = time.monotonic() - self._asked >= self.limits.cpu
         if status == 128 + signal.SIGXCPU or (status == 128 + signal.SIGKILL and spent):
             return self._end("timed out", "it used up its processor time")
@@ -214,11 +218,11 @@ class Worker:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-# -- which walls stand -------------------------------------------------------------------------------------------------
+# -- which walls stand ---------------------------------------------------------------------------------------
 
 
 def find_walls(isolation: sandbox.Isolation) -> Walls:
-    """Try the walls and return the best ones that stand; SandboxError says why there are none, and the way out."""
+    """Try the walls and return the best that stand; SandboxError says why there are none, and the way out."""
     if isolation == "none":
         return Walls("none")
     text = subprocess.run([sandbox.installed(), "--help"], capture_output=True, text=True).stdout

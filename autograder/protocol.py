@@ -1,9 +1,9 @@
 """The parent's end of the pipe to a worker: frames, limits, and exact types.
 
-What comes back was written by a process that runs a student's code, so it is data to be doubted: a frame longer than
-the limit, JSON that does not parse, a number that is too long, a reply to another question, or a reply with anything in
-it but the fields that belong there, all end the conversation with Garbled. JSON has no classes, so what does pass holds
-None, bool, int, float, str, list and dict, of exactly these types.
+What comes back was written by a process that runs a student's code, so it is data to be doubted: a frame
+longer than the limit, JSON that does not parse, a number that is too long, a reply to another question, or a
+reply with anything in it but the fields that belong there, all end the conversation with Garbled. JSON has no
+classes, so what does pass holds None, bool, int, float, str, list and dict, of exactly these types.
 """
 
 import json
@@ -27,7 +27,7 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 def take_frame(received: bytearray, limit: int) -> bytes | None:
-    """Remove one complete frame from the front of `received` and return its body; None if it is not complete yet."""
+    """Remove one frame from the front of `received` and return its body; None if it is not complete yet."""
     if len(received) < HEAD.size:
         return None
     (length,) = HEAD.unpack_from(received)

@@ -1,14 +1,14 @@
 """The walls around a student's process: bubblewrap namespaces, another user, and limits of the kernel.
 
-Inside there is a read-only system, Python and its packages, a private /tmp and /proc, no network, no home folder and
-nothing of this repository. Two ways of being nobody inside:
+Inside there is a read-only system, Python and its packages, a private /tmp and /proc, no network, no home
+folder and nothing of this repository. Two ways of being nobody inside:
 
-- started by root, the sandbox gets a user map of its own, and the process becomes a user id that owns nothing outside
-  (so that the limit on processes holds: the kernel does not apply it to root);
+- started by root, the sandbox gets a user map of its own, and the process becomes a user id that owns nothing
+  outside (so that the limit on processes holds: the kernel does not apply it to root);
 - started by anybody else, it keeps that user's rights to read what is mounted, under the id of nobody.
 
-`--isolation none` runs the same worker without walls, limits on memory and time aside. What runs inside is not this
-module's business.
+`--isolation none` runs the same worker without walls, limits on memory and time aside. What runs inside is
+not this module's business.
 """
 
 import contextlib
@@ -36,13 +36,13 @@ SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 PASSWD = b"student:x:65534:65534::/tmp:/bin/false\n"
 
 NOT_INSTALLED = (
-    "bubblewrap is not installed, so student code cannot be fenced in: install it (apt-get install bubblewrap), "
-    "or say --isolation none to run it without walls."
+    "bubblewrap is not installed, so student code cannot be fenced in: install it (apt-get install "
+    "bubblewrap), or say --isolation none to run it without walls."
 )
 BLOCKED = (
     "bubblewrap is installed but blocked by the kernel or the container ({reason}): allow user namespaces "
     "(sysctl kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu, --privileged or "
-    "--security-opt seccomp=unconfined for Docker), or say --isolation none to run student code without walls."
+    "--security-opt seccomp=unconfined for Docker), or say --isolation none to run code without walls."
 )
 
 
@@ -91,8 +91,10 @@ class Walls:
 
     @property
     def counts_processes(self) -> bool:
-        """Whether a limit on processes counts those of this sandbox only (per user namespace since Linux 5.14)."""
-        version = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2] if part.isdigit())
+        """Whether a limit on processes counts this sandbox's only (per user namespace since Linux 5.14)."""
+        version = tuple(
+            int(part) for part in platform.release().split("-")[0].split(".")[:2] if part.isdigit()
+        )
         return self.isolation == "bwrap" and version >= (5, 14)
 
     @property
@@ -100,7 +102,7 @@ class Walls:
         if self.isolation == "none":
             return "No walls: student code ran with the rights of the user who graded."
         who = "another user" if self.mapped else "the grading user without any right to write"
-        return f"bubblewrap: no network, read-only system, private /tmp and /proc, run as {who}, limits on resources."
+        return f"bubblewrap: no network, read-only system, private /tmp and /proc, limits, run as {who}."
 
 
 @dataclass(frozen=True)
@@ -113,12 +115,17 @@ class Mounts:
 
 
 def python_inside() -> str:
-    """The interpreter that runs inside: the one behind the virtual environment, which lies in the checkout."""
+    """The interpreter that runs inside: the one behind the virtual environment, which is in the checkout."""
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    for candidate in (Path(sys.base_prefix, "bin", name), Path(getattr(sys, "_base_executable", sys.executable))):
+    for candidate in (
+        Path(sys.base_prefix, "bin", name),
+        Path(getattr(sys, "_base_executable", sys.executable)),
+    ):
         if candidate.exists():
             return str(candidate)
-    raise SandboxError(f"No interpreter {name} under {sys.base_prefix}: make the environment anew (make clean).")
+    raise SandboxError(
+        f"No interpreter {name} under {sys.base_prefix}: make the environment anew (make clean)."
+    )
 
 
 def site_packages() -> dict[str, str]:
@@ -129,7 +136,7 @@ def site_packages() -> dict[str, str]:
 
 def environment(home: str) -> dict[str, str]:
     """The environment variables inside: nothing of the grader's own, and the same on every machine."""
-    threads = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": home,
@@ -145,7 +152,7 @@ def environment(home: str) -> dict[str, str]:
     }
 
 
-# -- bubblewrap --------------------------------------------------------------------------------------------------------
+# -- bubblewrap ----------------------------------------------------------------------------------------------
 
 
 def installed() -> str:
@@ -156,10 +163,13 @@ def installed() -> str:
     return found
 
 
-def command(walls: Walls, mounts: Mounts, scratch: int, fds: Mapping[str, int], env: Mapping[str, str]) -> list[str]:
+def command(
+    walls: Walls, mounts: Mounts, scratch: int, fds: Mapping[str, int], env: Mapping[str, str]
+) -> list[str]:
     """The bwrap command line, up to the program to run.
 
-    fds: {option or inside path: file descriptor} for the files of `mounts` and for the two options of a user map.
+    fds: {option or inside path: file descriptor} for the files of `mounts` and for the two options of a user
+    map.
     """
     args = [installed(), "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]
     args += ["--hostname", "sandbox", "--cap-drop", "ALL", "--clearenv"]
@@ -191,7 +201,7 @@ def command(walls: Walls, mounts: Mounts, scratch: int, fds: Mapping[str, int], 
 
 
 def _folders(inside: Sequence[str]) -> list[str]:
-    """Options that make the parents of the mount points: bwrap alone would copy the modes of the outside ones."""
+    """Options that make the parents of the mount points: bwrap alone would copy the outside ones' modes."""
     parents: dict[str, None] = {}
     for path in inside:
         for parent in reversed(Path(path).parents):

@@ -1,8 +1,9 @@
 """The parent's handle on one submission: call its functions and read its variables as plain data.
 
-The checks of exN/ see nothing else. Two kinds of student answer to the same three methods: `Submission`, whose code
-runs in a worker behind the walls, and `KernelStudent`, the namespace of a notebook's own kernel, for nbgrader's hidden
-cells. Code that ends its worker costs only the check that asked: the next question goes to a fresh one.
+The checks of exN/ see nothing else. Two kinds of student answer to the same three methods: `Submission`,
+whose code runs in a worker behind the walls, and `KernelStudent`, the namespace of a notebook's own kernel,
+for nbgrader's hidden cells. Code that ends its worker costs only the check that asked: the next question goes
+to a fresh one.
 """
 
 import copy
@@ -20,7 +21,7 @@ MAX_DEADLY = 3  # cells that end the worker, after which the cells behind them a
 
 
 class Missed(AssertionError):
-    """The answer is wrong: `idea` names an entry of the exercise's ideas, the message is for the instructor."""
+    """A wrong answer: `idea` names an entry of the exercise's ideas, the message is for the instructor."""
 
     def __init__(self, idea: str, detail: str = "") -> None:
         super().__init__(f"{idea}: {detail}" if detail else idea)
@@ -64,11 +65,15 @@ def unpack(reply: Mapping[str, Any]) -> Any:
         return reply["value"]
     error = reply["error"]
     unwritten = error["kind"] == "missing" or error["type"] == "NotImplementedError"
-    idea = "not-written" if unwritten else {"memory": "out of memory", "not plain": "shape"}.get(error["kind"], "raised")
+    idea = (
+        "not-written"
+        if unwritten
+        else {"memory": "out of memory", "not plain": "shape"}.get(error["kind"], "raised")
+    )
     raise NoAnswer(idea, error["type"], error["message"], error["where"])
 
 
-# -- behind the walls --------------------------------------------------------------------------------------------------
+# -- behind the walls ----------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -103,8 +108,8 @@ class Submission:
     def load(self) -> None:
         """Start a worker and run the cells top to bottom.
 
-        A cell that raises stops nothing. A cell that ends the worker is left out, and a fresh worker runs the others;
-        after MAX_DEADLY of them the cells behind the last one are left out too.
+        A cell that raises stops nothing. A cell that ends the worker is left out, and a fresh worker runs the
+        others; after MAX_DEADLY of them the cells behind the last one are left out too.
         """
         while True:
             self._worker = Worker(self.walls, self.limits, self._companions)
@@ -160,11 +165,11 @@ class Submission:
             self._worker = None
 
 
-# -- in a notebook's kernel --------------------------------------------------------------------------------------------
+# -- in a notebook's kernel ----------------------------------------------------------------------------------
 
 
 class KernelStudent:
-    """The same, for code that lives in this process: nbgrader runs hidden cells in the student's own kernel."""
+    """The same for code that lives in this process: nbgrader runs hidden cells in the student's kernel."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self._names = names

@@ -1,12 +1,14 @@
 """The process in which a student's code runs: executes cells, then answers calls, all with plain data.
 
-It runs inside the walls of sandbox.py, alone: this file is copied in, the autograder and its checks are not. So it
-imports the standard library only, and it knows no expected value. Nothing it sends is trusted by the parent.
+It runs inside the walls of sandbox.py, alone: this file is copied in, the autograder and its checks are not.
+So it imports the standard library only, and it knows no expected value. Nothing it sends is trusted by the
+parent.
 
-Protocol (protocol.py is the parent's end): frames of a 4-byte big-endian length and that many bytes of JSON, on two
-pipes of their own. Requests: {"id", "op": "cell", "source", "index"}, {"id", "op": "call", "name", "args"} and
-{"id", "op": "get", "name"}, each with "cpu", the seconds of processor time it may use. The reply repeats the id and
-holds either "value" or "error": {"kind": "raised" | "missing" | "memory" | "not plain", "type", "message", "where"}.
+Protocol (protocol.py is the parent's end): frames of a 4-byte big-endian length and that many bytes of JSON,
+on two pipes of their own. Requests: {"id", "op": "cell", "source", "index"}, {"id", "op": "call", "name",
+"args"} and {"id", "op": "get", "name"}, each with "cpu", the seconds of processor time it may use. The reply
+repeats the id and holds either "value" or "error": {"kind": "raised" | "missing" | "memory" | "not plain",
+"type", "message", "where"}.
 """
 
 import ast
@@ -32,14 +34,14 @@ class NotPlain(Exception):
     """A value that cannot cross as plain data."""
 
 
-# -- plain data --------------------------------------------------------------------------------------------------------
+# -- plain data ----------------------------------------------------------------------------------------------
 
 
 def plain(value: Any) -> Any:
     """Return value as None, bool, int, float, str, and lists and string-keyed dicts of these.
 
-    Arrays and tensors become nested lists, NumPy scalars, fractions and decimals become numbers. Raises NotPlain for
-    anything else, for more than MAX_ITEMS items and for nesting deeper than MAX_DEPTH.
+    Arrays and tensors become nested lists, NumPy scalars, fractions and decimals become numbers. Raises
+    NotPlain for anything else, for more than MAX_ITEMS items and for nesting deeper than MAX_DEPTH.
     """
     return _plain(value, 0, [MAX_ITEMS])
 
@@ -69,7 +71,7 @@ def _plain(value: Any, depth: int, left: list[int]) -> Any:
     raise NotPlain(f"a {type(value).__name__} is not plain data")
 
 
-# -- cells -------------------------------------------------------------------------------------------------------------
+# -- cells ---------------------------------------------------------------------------------------------------
 
 
 def run_cell(source: str, index: int, names: dict[str, Any]) -> None:
@@ -78,7 +80,7 @@ def run_cell(source: str, index: int, names: dict[str, Any]) -> None:
     if code.co_flags & inspect.CO_COROUTINE:
         import asyncio
 
-        # the code object is not a function: its frame reads and writes `names`, and calling eval makes the coroutine
+        # eval of such a code object gives a coroutine that reads and writes `names`
         asyncio.run(eval(code, names))
     else:
         exec(code, names)
@@ -101,7 +103,9 @@ def without_magics(source: str) -> str:
         if not lines[first].startswith(PYTHON_MAGICS):
             return ""
         lines[first] = ""
-    return "\n".join(SHELL_OR_MAGIC.sub(lambda m: (m[1] or m[2] or m[3] or "") + "pass", line) for line in lines)
+    return "\n".join(
+        SHELL_OR_MAGIC.sub(lambda m: (m[1] or m[2] or m[3] or "") + "pass", line) for line in lines
+    )
 
 
 def new_names() -> dict[str, Any]:
@@ -120,7 +124,7 @@ class _Quiet:
         return lambda *args, **options: None
 
 
-# -- requests ----------------------------------------------------------------------------------------------------------
+# -- requests ------------------------------------------------------------------------------------------------
 
 
 def answer(request: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
@@ -177,7 +181,7 @@ def serve(requests: int, replies: int, cpu_total: int) -> None:
             target.flush()
 
 
-# -- start -------------------------------------------------------------------------------------------------------------
+# -- start ---------------------------------------------------------------------------------------------------
 
 
 def enter(settings: dict[str, Any]) -> None:

@@ -1,12 +1,12 @@
 """What a right speculative step does, given a student's own earlier parts.
 
-A step calls accept and residual. Where one of these is wrong, a step that calls it correctly is still a right step; and a
-step that has the right rule written out inside itself is right as well. So a step is judged against *readings* of the
-earlier parts: the student's accept or the rule, the student's residual or the rule. It is right if one reading explains
-all of its answers. The parts are asked as black boxes, through `Student`.
+A step calls accept and residual. Where one of these is wrong, a step that calls it correctly is still a right
+step; and a step that has the right rule written out inside itself is right as well. So a step is judged
+against *readings* of the earlier parts: the student's accept or the rule, the student's residual or the rule.
+It is right if one reading explains all of its answers. The parts are asked as black boxes, through `Student`.
 
-All probabilities are multiples of 1/64 and all coins odd multiples of 1/512: sums are exact, no coin falls on a
-boundary, and no test needs a tolerance. Layout: tables q, p [V][V], coins [2N+1] as in the exercise.
+All probabilities are multiples of 1/64 and all coins odd multiples of 1/512: sums are exact, no coin falls on
+a boundary, and no test needs a tolerance. Layout: tables q, p [V][V], coins [2N+1] as in the exercise.
 """
 
 import random
@@ -24,8 +24,8 @@ Row = list[float]
 
 @dataclass(frozen=True)
 class Case:
-    """One step to ask for. Its drafts are the most likely tokens of p unless `any_draft`, so that drafting by argmax
-    costs the points of drafting and no others."""
+    """One step to ask for. Its drafts are the most likely tokens of p unless `any_draft`, so that drafting by
+    argmax costs the points of drafting and no others."""
 
     q: list[Row]
     p: list[Row]
@@ -49,7 +49,7 @@ class Case:
         return tokens
 
 
-# -- the rule ----------------------------------------------------------------------------------------------------------
+# -- the rule ------------------------------------------------------------------------------------------------
 
 
 def draw(weights: Sequence[float], u: float) -> int:
@@ -78,7 +78,7 @@ def normalised(weights: Sequence[float]) -> Row:
     return [weight / total for weight in weights] if total > 0 else []
 
 
-# -- cases -------------------------------------------------------------------------------------------------------------
+# -- cases ---------------------------------------------------------------------------------------------------
 
 
 def row(rng: random.Random, size: int, parts: int = 64) -> Row:
@@ -127,7 +127,7 @@ def sharper(line: Row) -> Row:
     return [line[best] + sum(moved) if i == best else value - moved[i] for i, value in enumerate(line)]
 
 
-# -- readings of the earlier parts -------------------------------------------------------------------------------------
+# -- readings of the earlier parts ---------------------------------------------------------------------------
 
 
 def own_accept(student: Student) -> Callable[[float, float, float], bool | None]:
@@ -169,7 +169,7 @@ def walk(case: Case, keep: Callable[[float, float, float], bool | None]) -> tupl
 
 
 def drawn_from(weights: Row | None, u: float) -> set[int]:
-    """The tokens that a step may read off a residual with the coin u, however it copes with a wrong residual."""
+    """The tokens that a step may read off a residual with the coin u, even off a wrong one."""
     if weights is None:
         return set()
     clamped = [max(0.0, weight) for weight in weights]
@@ -199,7 +199,8 @@ def judge(
 ) -> list[Asked]:
     """Put the cases that fit to the student's step; [] if one reading of accept explains every answer.
 
-    Otherwise the answers that contradict the student's own reading. Blocked if that reading has no fitting case.
+    Otherwise the answers that contradict the student's own reading. Blocked if that reading has no fitting
+    case.
     """
     wrong: list[list[Asked] | None] = []
     answers: dict[int, tuple[list[Any], Any]] = {}
@@ -223,7 +224,7 @@ def judge(
 
 
 def ask_step(student: Student, case: Case) -> tuple[list[Any], Any]:
-    """The student's (tokens, reasons). Blocked if the step stumbled over an earlier part that gives no answer."""
+    """The student's (tokens, reasons). Blocked if the step stumbled over an earlier part without answer."""
     try:
         answer = student.call("speculative_step", case.q, case.p, case.last, case.coins)
     except NoAnswer as error:

@@ -1,4 +1,4 @@
-"""Checks of task 4: the one-sample chi-square. Statistic, degrees of freedom and verdict have points of their own."""
+"""Checks of task 4: the one-sample chi-square. Statistic, df and verdict have points of their own."""
 
 import math
 import random
@@ -10,11 +10,13 @@ from scipy.special import chdtri
 from autograder.ex1.rule import row
 from autograder.student import Missed, Student
 
-TOLERANCE = 1e-3  # float32 passes; dividing by the counts instead is off by more than 1/20 in every sample here
+TOLERANCE = (
+    1e-3  # float32 passes; dividing by the counts instead is off by more than 1/20 in every sample here
+)
 
 
 def samples(seed: int) -> list[tuple[list[int], list[float]]]:
-    """Counts over 2 to 12 tokens: some as expected to within a count, some far off. Never near the critical value."""
+    """Counts over 2 to 12 tokens: some as expected, some far off, never near the critical value."""
     rng = random.Random(seed)
     result = []
     for size in (2, 3, 5, 8, 12):

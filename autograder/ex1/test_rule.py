@@ -14,7 +14,13 @@ TOLERANCE = 1e-5  # float32 answers pass; every wrong rule is off by more than 1
 def test_accept_keeps_a_share_of_q_over_p(student: Student) -> None:
     rng = random.Random(101)
     triples = [(rng.randint(1, 40) / 64, rng.randint(1, 40) / 64, coin(rng)) for _ in range(60)]
-    edges = [(0.0, 0.25, 0.0), (0.0, 0.5, coin(rng)), (0.25, 0.5, 0.5), (0.125, 0.5, 0.25), (0.5, 0.5, 511 / 512)]
+    edges = [
+        (0.0, 0.25, 0.0),
+        (0.0, 0.5, coin(rng)),
+        (0.25, 0.5, 0.5),
+        (0.125, 0.5, 0.25),
+        (0.5, 0.5, 511 / 512),
+    ]
     got = [decision(student, *triple) for triple in triples]
     on_edge = [decision(student, *triple) for triple in edges]
     if all(value is None for value in got):
@@ -42,7 +48,7 @@ def decision(student: Student, q_x: float, p_x: float, u: float) -> bool | None:
 def row_pairs(seed: int) -> list[tuple[list[float], list[float]]]:
     """Pairs of rows over 2 to 7 tokens; in some of them a token has probability 0 under q or under p."""
     rng = random.Random(seed)
-    pairs = []
+    pairs: list[tuple[list[float], list[float]]] = []
     for size in (2, 3, 4, 5, 6, 7, 3, 4, 5, 6):
         q, p = row(rng, size), row(rng, size)
         if len(pairs) % 3 == 2:

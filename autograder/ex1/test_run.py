@@ -1,8 +1,8 @@
 """Checks of task 5: the counting, given the student's own step, and the report of the 50,000 steps.
 
-The report is judged on agreement with the student's own counts and own chi_square, never on being below the 95% value,
-which an honest run exceeds once in twenty. That the counts come from the student's own step is tested with exact
-hypergeometric tails: a true statement fails with a probability of at most 1e-6.
+The report is judged on agreement with the student's own counts and own chi_square, never on being below the
+95% value, which an honest run exceeds once in twenty. That the counts come from the student's own step is
+tested with exact hypergeometric tails: a true statement fails with a probability of at most 1e-6.
 """
 
 import math
@@ -48,13 +48,17 @@ def test_first_tokens_and_pairs_are_counted(student: Student) -> None:
             raise Missed("run-counts", f"got {got!r:.200}, expected {[first, pairs]}")
 
 
-def own_tokens(student: Student, q: list[list[float]], p: list[list[float]], last: int, coins: list[float]) -> list[int]:
+def own_tokens(
+    student: Student, q: list[list[float]], p: list[list[float]], last: int, coins: list[float]
+) -> list[int]:
     """What the student's own step emits; Blocked if that is not a list of tokens."""
     try:
         answer = student.call("speculative_step", q, p, last, coins)
     except NoAnswer as error:
         if error.idea == "not-written":
-            student.call("count_tokens", q, p, last, [coins * 2])  # not written either: its own points are lost
+            student.call(
+                "count_tokens", q, p, last, [coins * 2]
+            )  # not written either: its own points are lost
         raise Blocked("speculative_step") from None
     except Died:
         raise Blocked("speculative_step") from None
@@ -92,11 +96,13 @@ def test_the_report_repeats_the_own_run(student: Student) -> None:
 
 
 def is_counts(value: Any, size: int) -> bool:
-    return type(value) is list and len(value) == size and all(type(x) in (int, float) and x >= 0 for x in value)
+    return (
+        type(value) is list and len(value) == size and all(type(x) in (int, float) and x >= 0 for x in value)
+    )
 
 
 def check_result(student: Student, told: Any, counts: list[int], q: list[float]) -> bool:
-    """The verdict of one line of the report, if the line is what the student's own chi_square (or a right one) gives."""
+    """The verdict of a line of the report that is what the student's own chi_square (or a right one) says."""
     if type(told) is not list or len(told) != 3 or not all(type(x) in (int, float) for x in told[:2]):
         raise Missed("shape", f"a result in the report is {told!r:.200}")
     statistic, df, verdict = told
@@ -109,7 +115,9 @@ def check_result(student: Student, told: Any, counts: list[int], q: list[float])
         own = []
     own = [one for one in own if type(one) is list and len(one) == 3 and type(one[0]) in (int, float)]
     if len(own) == 2 and own[0][0] != own[1][0]:
-        return bool(verdict)  # their chi_square draws a second sample: nothing to repeat, and its own points are lost
+        return bool(
+            verdict
+        )  # their chi_square draws a second sample: nothing to repeat, and its own points are lost
     known += [(one[0], one[1]) for one in own]
     if not any(math.isclose(statistic, s, rel_tol=1e-3, abs_tol=1e-3) and df == d for s, d in known):
         raise Missed("run-report", f"{told} is not what chi_square gives, {known}")
@@ -135,8 +143,8 @@ def check_own_law(student: Student, first: list[int], flat: list[int]) -> None:
 def same_law(counts: Sequence[float], again: Sequence[float], n: int, m: int) -> float:
     """A bound on the probability of counts this different, if n and m samples have one law.
 
-    Given their sum in a cell, the counts of the smaller sample are hypergeometric: exact, two tails per cell, and the
-    union over all cells (Bonferroni).
+    Given their sum in a cell, the counts of the smaller sample are hypergeometric: exact, two tails per cell,
+    and the union over all cells (Bonferroni).
     """
     small = np.asarray(again, dtype=np.int64)
     both = np.asarray(counts, dtype=np.int64) + small

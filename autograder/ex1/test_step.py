@@ -74,7 +74,10 @@ def test_the_correction_is_drawn_from_the_residual(student: Student) -> None:
         return draw_rule(q, case.final) not in allowed(case, before) or own(q, p) == q
 
     def holds(one: Asked) -> bool:
-        return set(one.tokens[one.kept : one.kept + 1]) <= allowed(one.case, one.before) and len(one.tokens) > one.kept
+        return (
+            set(one.tokens[one.kept : one.kept + 1]) <= allowed(one.case, one.before)
+            and len(one.tokens) > one.kept
+        )
 
     asked = judge(student, pool(203), tells, holds)
     if asked:
@@ -109,13 +112,15 @@ def test_every_position_has_its_reason(student: Student) -> None:
 def reasons_fit(one: Asked) -> bool:
     """Do the reasons describe the tokens that this very step emitted?
 
-    Where a step goes on after a rejection or leaves out its bonus, the points of these are lost elsewhere; here a
-    position counts as reached if it holds a token.
+    Where a step goes on after a rejection or leaves out its bonus, the points of these are lost elsewhere;
+    here a position counts as reached if it holds a token.
     """
     n, kept, reasons = one.case.n, one.kept, one.reasons
     if type(reasons) is not list or len(reasons) != n + 1 or reasons[:kept] != ["accepted"] * kept:
         return False
     no_bonus = kept == n == len(one.tokens)
-    if reasons[kept] not in (["bonus", "not reached"] if no_bonus else ["bonus"] if kept == n else ["correction"]):
+    if reasons[kept] not in (
+        ["bonus", "not reached"] if no_bonus else ["bonus"] if kept == n else ["correction"]
+    ):
         return False
     return all((reasons[i] == "not reached") == (i >= len(one.tokens)) for i in range(kept + 1, n + 1))

@@ -1,0 +1,301 @@
+"""Visible checks of exercise 1: they say in a sentence what is missing. Standard library only.
+
+    check = Checks(globals())
+    check("residual-positive")
+
+A check prints one line when all is well; otherwise it raises NotYet, whose message is that sentence. A later part is
+checked given your earlier parts: where your accept or your residual is wrong, a step that uses it correctly is right.
+Lists and arrays are both welcome. The sentences live in ex1_ideas.json, next to this file. After you hand in, hidden
+checks ask the same questions about other numbers.
+"""
+
+import contextlib
+import json
+import math
+import sys
+from pathlib import Path
+
+IDEAS = json.loads((Path(__file__).parent / "ex1_ideas.json").read_text(encoding="utf-8"))
+
+# The worked examples of the notebook. A row of coins: N draft coins, N accept coins, one final coin.
+REJECTED = (0, [0.30, 0.40, 0.50, 0.90, 0.30])  # sun, sun: the second one is rejected
+KEPT = (3, [0.30, 0.50, 0.60, 0.40, 0.52])  # cloud, rain: both are kept, then a bonus
+UNLIKELY = (0, [0.75, 0.10, 0.00, 0.00, 0.50])  # drafts that are not the most likely ones: cloud, sun
+
+
+class NotYet(Exception):
+    """One sentence about what is missing. Jupyter shows the sentence alone, without a traceback."""
+
+    def __init__(self, idea, detail=""):
+        entry = IDEAS[idea]
+        seen = f"{detail} " if detail else ""
+        super().__init__(f"Not yet ({entry['title']}): {seen}{entry['sentence']} Read again: chapter {entry['page']}.")
+
+    def _render_traceback_(self):
+        return [str(self)]
+
+
+class Checks:
+    """Run the visible check of one idea on the functions and variables of a notebook."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def __call__(self, idea):
+        try:
+            with contextlib.redirect_stderr(sys.stdout):
+                CHECKS[idea](self.names)
+        except NotYet:
+            raise
+        except NotImplementedError:
+            raise NotYet("not-written") from None
+        except Exception as error:
+            raise NotYet("raised", f"{type(error).__name__}: {error}.") from None
+        print(f"ok: {IDEAS[idea]['title']}")
+
+
+# -- task 1 and 2 ------------------------------------------------------------------------------------------------------
+
+
+def check_accept(names):
+    accept = find(names, "accept")
+    for q_x, p_x, u, expected in [
+        (0.5, 0.7, 0.71, True),
+        (0.5, 0.7, 0.72, False),
+        (0.3, 0.1, 0.99, True),
+        (0.25, 0.5, 0.5, False),
+        (0.0, 0.4, 0.0, False),
+    ]:
+        if bool(accept(q_x, p_x, u)) != expected:
+            raise NotYet("accept", f"accept({q_x}, {p_x}, {u}) must be {expected}.")
+
+
+def check_residual_positive(names):
+    owed = vector(find(names, "residual")([0.5, 0.3, 0.15, 0.05], [0.7, 0.1, 0.1, 0.1]), 4)
+    for token in (0, 3):
+        if abs(owed[token]) > 1e-12:
+            raise NotYet("residual-positive", f"In the example, token {token} must get 0, yours gets {owed[token]:.3g}.")
+    if not (owed[1] > 0 and owed[2] > 0 and math.isclose(owed[1], 4 * owed[2], rel_tol=1e-9)):
+        raise NotYet("residual-positive", "In the example, token 1 must get four times as much as token 2.")
+
+
+def check_residual_sums_to_one(names):
+    owed = vector(find(names, "residual")([0.5, 0.3, 0.15, 0.05], [0.7, 0.1, 0.1, 0.1]), 4)
+    total = sum(max(0.0, value) for value in owed)
+    if not math.isclose(total, 1.0, rel_tol=1e-9):
+        raise NotYet("residual-sums-to-one", f"In the example, the positive entries sum to {total:.3g}.")
+
+
+def check_residual_equal(names):
+    q = [0.5, 0.25, 0.25]
+    owed = vector(find(names, "residual")(list(q), list(q)), 3)
+    if any(abs(got - want) > 1e-12 for got, want in zip(owed, q)):
+        raise NotYet("residual-equal")
+
+
+# -- task 3 ------------------------------------------------------------------------------------------------------------
+
+
+def check_step_drafts(names):
+    tokens, _ = run_step(names, *UNLIKELY)
+    if not any(tokens[:kept] == drafts[:kept] for drafts, kept, _ in walks(names, *UNLIKELY)):
+        raise NotYet("step-drafts", f"With {UNLIKELY[1]} after token 0 the drafts are [1, 0].")
+
+
+def check_step_stops(names):
+    tokens, _ = run_step(names, *REJECTED)
+    for drafts, kept, _ in walks(names, *REJECTED):
+        lengths = (kept + 1,) if kept < len(drafts) else (kept, kept + 1)
+        if tokens[:kept] == drafts[:kept] and len(tokens) in lengths:
+            return
+    raise NotYet("step-stops", f"In the first example the step emits 2 tokens, yours emits {len(tokens)}.")
+
+
+def check_step_correction(names):
+    tokens, _ = run_step(names, *REJECTED)
+    for drafts, kept, before in walks(names, *REJECTED):
+        if kept == len(drafts) and tokens[:kept] == drafts:
+            return
+        if kept < len(drafts) and set(tokens[kept : kept + 1]) & corrections(names, before, REJECTED[1][-1]):
+            return
+    raise NotYet("step-correction", "Look at the first example.")
+
+
+def check_step_bonus(names):
+    tokens, _ = run_step(names, *KEPT)
+    for drafts, kept, before in walks(names, *KEPT):
+        if kept < len(drafts) or tokens[kept:] == [names["draw"](names["Q"][before], KEPT[1][-1])]:
+            return
+    raise NotYet("step-bonus" if len(tokens) < 3 else "step-bonus-row", "Look at the second example.")
+
+
+def check_step_reasons(names):
+    for example in (REJECTED, KEPT):
+        tokens, reasons = run_step(names, *example)
+        if not any(consistent(reasons, tokens, kept, len(drafts)) for drafts, kept, _ in walks(names, *example)):
+            raise NotYet("step-reasons", f"In an example your reasons are {reasons}.")
+
+
+def consistent(reasons, tokens, kept, n):
+    """Do the reasons describe a step that kept `kept` of n drafts and emitted these tokens?"""
+    if not isinstance(reasons, list) or len(reasons) != n + 1 or reasons[:kept] != ["accepted"] * kept:
+        return False
+    last, rest = reasons[kept], reasons[kept + 1 :]
+    fits = last == ("bonus" if kept == n else "correction") or (last == "not reached" and len(tokens) == kept == n)
+    return fits and all((word == "not reached") == (kept + 1 + i >= len(tokens)) for i, word in enumerate(rest))
+
+
+def walks(names, last, coins):
+    """What a right step does with these coins, given your accept and given the rule itself: drafts, kept, row."""
+    q, p, draw = names["Q"], names["P"], names["draw"]
+    n = len(coins) // 2
+    drafts, token = [], last
+    for u in coins[:n]:
+        token = draw(p[token], u)
+        drafts.append(token)
+
+    def yours(q_x, p_x, u):
+        return bool(names["accept"](q_x, p_x, u))
+
+    def rule(q_x, p_x, u):
+        return u * p_x < q_x
+
+    for keep in (yours, rule):
+        kept, before = 0, last
+        try:
+            while kept < n and keep(q[before][drafts[kept]], p[before][drafts[kept]], coins[n + kept]):
+                before = drafts[kept]
+                kept += 1
+        except Exception:  # your accept gives no answer here: the rule alone decides
+            continue
+        yield drafts, kept, before
+
+
+def corrections(names, before, u):
+    """The tokens that a right step may emit in place of a rejected draft, given your residual or the true one."""
+    q, p, draw = names["Q"][before], names["P"][before], names["draw"]
+    allowed = {draw(normalised([max(0.0, a - b) for a, b in zip(q, p)]), u)}
+    with contextlib.suppress(Exception):
+        yours = vector(names["residual"](list(q), list(p)), len(q))
+        clamped = [max(0.0, value) for value in yours]
+        allowed |= {draw(weights, u) for weights in (yours, clamped, normalised(clamped))}
+    return allowed
+
+
+def normalised(weights):
+    total = sum(weights)
+    return [value / total for value in weights] if total > 0 else weights
+
+
+# -- task 4 and 5 ------------------------------------------------------------------------------------------------------
+
+
+def check_chi_statistic(names):
+    statistic, _, _ = test_result(names, [30, 50, 20], [0.25, 0.5, 0.25])
+    if not math.isclose(statistic, 2.0, rel_tol=1e-9):
+        raise NotYet("chi-statistic", f"In the example the statistic is 2.0, yours is {statistic:.4g}.")
+
+
+def check_chi_df(names):
+    _, df, _ = test_result(names, [30, 50, 20], [0.25, 0.5, 0.25])
+    if df != 2:
+        raise NotYet("chi-df", f"In the example df is 2, yours is {df:g}.")
+
+
+def check_chi_verdict(names):
+    for counts in ([30, 50, 20], [60, 30, 10]):
+        statistic, df, verdict = test_result(names, counts, [0.25, 0.5, 0.25])
+        if verdict != (statistic <= names["critical_95"](df)):
+            raise NotYet("chi-verdict", f"For the counts {counts} your verdict is {verdict}.")
+
+
+def check_run_counts(names):
+    q, p, last = names["Q"], names["P"], names["LAST"]
+    rows = names["coin_rows"](40, draft_length=1, seed=7)
+    first, pairs = [0] * len(q), [[0] * len(q) for _ in q]
+    for row in rows:
+        tokens = list(names["speculative_step"](q, p, last, row[:3])[0])
+        if len(tokens) == 1:
+            tokens += names["speculative_step"](q, p, tokens[0], row[3:])[0]
+        first[tokens[0]] += 1
+        pairs[tokens[0]][tokens[1]] += 1
+    got_first, got_pairs = (listed(value) for value in find(names, "count_tokens")(q, p, last, rows))
+    if got_first != first:
+        raise NotYet("run-counts", f"40 rows of coins and your own step give the first tokens {first}, not {got_first}.")
+    if got_pairs != pairs:
+        raise NotYet("run-counts", "The first tokens are right, the pairs are not.")
+
+
+def check_run_report(names):
+    report = find(names, "report")
+    first, pairs = listed(find(names, "first_counts")), listed(find(names, "pair_counts"))
+    if not isinstance(report, dict) or {"samples", "first", "pairs", "conclusion"} - set(report):
+        raise NotYet("shape", "report must be a dict with samples, first, pairs and conclusion.")
+    if report["samples"] != 50_000 or sum(first) != 50_000 or [sum(row) for row in pairs] != first:
+        raise NotYet("run-report", "There must be 50,000 samples, and the pairs must add up to the first tokens.")
+    verdicts = []
+    for key in ("first", "pairs"):
+        statistic, df, verdict = listed(report[key])
+        if bool(verdict) != (statistic <= names["critical_95"](df)):
+            raise NotYet("run-report", f"report[{key!r}] contradicts itself.")
+        verdicts.append(bool(verdict))
+    if report["conclusion"] != ("consistent" if all(verdicts) else "not consistent"):
+        raise NotYet("run-report", "The conclusion does not follow from the two verdicts.")
+
+
+# -- reading answers ---------------------------------------------------------------------------------------------------
+
+
+def find(names, name):
+    if names.get(name) is None:
+        raise NotYet("not-written", f"`{name}` is missing.")
+    return names[name]
+
+
+def listed(value):
+    """Arrays, tuples and lists as nested lists."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return [listed(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def vector(value, length):
+    values = listed(value)
+    if not isinstance(values, list) or len(values) != length:
+        raise NotYet("shape", f"A list of {length} numbers is needed, not {value!r}.")
+    return [float(item) for item in values]
+
+
+def run_step(names, last, coins):
+    """Your step on the toy model: (tokens, reasons)."""
+    result = find(names, "speculative_step")(names["Q"], names["P"], last, list(coins))
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise NotYet("shape", "speculative_step must return two things: tokens and reasons.")
+    tokens, reasons = (listed(item) for item in result)
+    if not isinstance(tokens, list):
+        raise NotYet("shape", "The tokens must be a list of whole numbers.")
+    return tokens, reasons
+
+
+def test_result(names, counts, q):
+    result = listed(find(names, "chi_square")(list(counts), list(q)))
+    if not isinstance(result, list) or len(result) != 3:
+        raise NotYet("shape", "chi_square must return three things: statistic, df and verdict.")
+    return float(result[0]), result[1], bool(result[2])
+
+
+CHECKS = {
+    "accept": check_accept,
+    "residual-positive": check_residual_positive,
+    "residual-sums-to-one": check_residual_sums_to_one,
+    "residual-equal": check_residual_equal,
+    "step-drafts": check_step_drafts,
+    "step-stops": check_step_stops,
+    "step-correction": check_step_correction,
+    "step-bonus": check_step_bonus,
+    "step-reasons": check_step_reasons,
+    "chi-statistic": check_chi_statistic,
+    "chi-df": check_chi_df,
+    "chi-verdict": check_chi_verdict,
+    "run-counts": check_run_counts,
+    "run-report": check_run_report,
+}
