@@ -48,7 +48,9 @@ class NotebookBar(SphinxTransform):
             return
         notebook = notebook_of(root, page)
         if not notebook.is_file():
-            logger.warning("%s does not exist: run `make sync`", notebook.relative_to(root), location=page)
+            logger.warning(
+                "%s does not exist: run `make sync`", notebook.relative_to(root), location=self.env.docname
+            )
             return
         title.parent.insert(title.parent.index(title) + 1, self.bar(notebook.name, *repository(root)))
 

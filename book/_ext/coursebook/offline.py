@@ -31,6 +31,12 @@ def copy_mathjax(app: Sphinx, exception: Exception | None) -> None:
         shutil.copyfile(mathjax_bundle(), target)
 
 
+def remove_templates(app: Sphinx, exception: Exception | None) -> None:
+    """The theme copies two of its templates among the static files, where they are broken pages."""
+    for path in (Path(app.outdir) / "_static").glob("*webpack-macros.html"):
+        path.unlink()
+
+
 def keep_marks(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, object], doctree: object
 ) -> None:
@@ -42,4 +48,5 @@ def setup(app: Sphinx) -> None:
     app.config.mathjax_path = f"mathjax/{BUNDLE}"
     app.add_css_file("course.css", priority=900)
     app.connect("build-finished", copy_mathjax)
+    app.connect("build-finished", remove_templates)
     app.connect("html-page-context", keep_marks)
