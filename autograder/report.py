@@ -23,6 +23,7 @@ from autograder.exercises import Exercise
 from autograder.result import CheckResult, Result
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+GENERAL = ("not-written", "raised", "shape", "timed out", "out of memory", "crashed", "blocked", "error")
 STYLES = {"graded": "", "not submitted": "dim"}
 
 
@@ -72,29 +73,64 @@ def feedback(result: Result, exercise: Exercise) -> str:
         lines += [f"{result.pending} points are pending: they are neither earned nor lost yet.", ""]
     ideas = exercise.ideas
     missed = [check for check in result.checks if check.outcome != "passed"]
+    for idea in dict.fromkeys(check.idea for check in missed if check.idea in GENERAL):
+        lines += _general(idea, [check for check in missed if check.idea == idea], ideas)
     for check in missed:
-        lines += _missed(check, ideas)
+        if check.idea not in GENERAL:
+            lines += _missed(check, ideas)
     passed = [check for check in result.checks if check.outcome == "passed"]
     if passed:
-        lines += ["## What is right", ""]
-        lines += [f"- {ideas[check.name]['title']} ({_points(check.points)})" for check in passed] + [""]
+        lines += ["## What is right", "", *_listed(passed, ideas), ""]
     return "\n".join(lines)
 
 
 def _missed(check: CheckResult, ideas: dict[str, dict[str, str]]) -> list[str]:
+    """One idea that was missed. A check may name a narrower idea than its own."""
     task, idea = ideas[check.name], ideas[check.idea]
-    lost = "pending" if check.pending else "not earned"
-    page = idea["page"].partition("#")[0]
+    narrower = "" if check.idea == check.name else f"**{capital(idea['title'])}.** "
     return [
-        f"## {task['title']} ({_points(check.points)} {lost})",
+        f"## {capital(task['title'])} ({_points(check.points)} not earned)",
         "",
-        idea["sentence"] if check.idea != check.name else task["sentence"],
+        narrower + idea["sentence"],
         "",
         f"Hint: {idea['hint']}",
         "",
-        f"Read again: notebooks/{page}.ipynb" + (f", {idea['section']}" if "section" in idea else ""),
+        f"Read again: {where(idea)}",
         "",
     ]
+
+
+def _general(name: str, checks: Sequence[CheckResult], ideas: dict[str, dict[str, str]]) -> list[str]:
+    """What several checks have in common and is no idea, such as a function that is not written yet."""
+    idea, points = ideas[name], sum(check.points for check in checks)
+    what = "pending" if checks[0].pending else "not earned"
+    pages = dict.fromkeys(where(ideas[check.name]) for check in checks)
+    return [
+        f"## {capital(idea['title'])} ({_points(points)} {what})",
+        "",
+        idea["sentence"],
+        "",
+        *_listed(checks, ideas),
+        "",
+        f"Hint: {idea['hint']}",
+        "",
+        f"Read again: {', '.join(pages)}",
+        "",
+    ]
+
+
+def _listed(checks: Sequence[CheckResult], ideas: dict[str, dict[str, str]]) -> list[str]:
+    return [f"- {ideas[check.name]['title']} ({_points(check.points)})" for check in checks]
+
+
+def where(idea: dict[str, str]) -> str:
+    """The chapter to read again, and its section."""
+    section = f", {idea['section']}" if "section" in idea else ""
+    return f"notebooks/{idea['page']}.ipynb{section}"
+
+
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _points(points: int) -> str:
