@@ -1,14 +1,14 @@
 """Text to token ids and back, and the chat template, as the verifier was trained with them.
 
 Byte-level BPE by the `tokenizers` library, from a GGUF file's metadata or from a folder's `tokenizer.json`.
-This module does not know the model; it needs no torch at call time and no network.
+This module knows nothing of the model behind the ids.
 
 GGUF stores tokens and merges, but only a name for the rule that cuts text into words before merging. `smollm`
 means: every digit alone, then GPT-2's pattern on each stretch between digits (llama.cpp,
-`LLAMA_VOCAB_PRE_TYPE_SMOLLM`; the same two steps stand in the published `tokenizer.json` of SmolLM2). Hugging
-Face transformers (5.24) does not know this name when it reads a GGUF file and applies GPT-2's pattern alone.
-The ids then differ in one case, two or more whitespace characters before a digit, as in "\\n\\n1. ": the last
-one is cut off from the others. We follow the model's own rule.
+`LLAMA_VOCAB_PRE_TYPE_SMOLLM`; the published `tokenizer.json` of SmolLM2 has the same two steps). Hugging Face
+transformers 5.24 does not know this name when it reads a GGUF file and applies GPT-2's pattern alone. The ids
+then differ where two or more whitespace characters stand before a digit, as in "\\n\\n1. " (the last one is
+cut off from the others), and where a space stands before a digit outside ASCII. We follow the model's rule.
 """
 
 from collections.abc import Sequence
@@ -53,8 +53,10 @@ class Tokenizer:
         return self._backend.get_vocab_size()
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of `text`. Control tokens written out in it, such as <|im_end|>, become that one
-        token.
+        """Token ids of `text`. Control tokens written out in it, such as <|im_end|>, become that one token.
+
+        Bytes for which the vocabulary has no token are dropped, as in transformers: SmolLM2 lacks a few
+        control characters, and the planes 4 to 11 of Unicode, where no text lives.
         """
         return self._backend.encode(text, add_special_tokens=False).ids
 
