@@ -40,8 +40,7 @@ class KVCache:
                 f"cache capacity must be from 1 to the context length {config.context_length}, got {capacity}"
             )
         shape = (config.layers, batch, config.kv_heads, capacity, config.head_size)
-        # Zeros, not garbage: a masked slot is multiplied by weight 0, and 0 * NaN would still be NaN. The
-        # memory is only claimed from the system when a slot is first written.
+        # Zeros, not garbage: a masked slot is multiplied by weight 0, and 0 * NaN would still be NaN.
         self.keys = torch.zeros(shape, dtype=dtype, device=device)
         self.values = torch.zeros(shape, dtype=dtype, device=device)
         self.capacity = capacity

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specdec import weights
+from specdec.bench import usable_cores
 from specdec.checkpoint import LlamaConfig, State, check_state, load_folder, load_gguf
 from specdec.errors import SpecdecError
 from specdec.kv_cache import KVCache
@@ -151,12 +152,15 @@ class Verifier:
 
     @classmethod
     def load(cls, path: Path | str | None = None, precision: str = "fp32") -> Self:
-        """Read a GGUF file or a checkpoint folder in Hugging Face layout; None is the fetched
-        SmolLM2-135M-Instruct.
+        """Read a GGUF file or a checkpoint folder in Hugging Face layout; None is the fetched SmolLM2.
 
         precision: "fp32" or "bf16". Raises MissingWeights when the weights were never fetched, SpecdecError
         when the file or folder is not one this forward pass can run.
         """
+        # Threads beyond the cores wait for each other at every matrix product: in a container with a few cores
+        # of a large machine, a pass would take ten times as long.
+        if torch.get_num_threads() > (cores := usable_cores()):
+            torch.set_num_threads(cores)
         dtype = _dtype(precision)
         path = weights.ensure() if path is None else Path(path)
         config, state = load_folder(path, dtype) if path.is_dir() else load_gguf(path, dtype)

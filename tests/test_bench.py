@@ -1,6 +1,7 @@
 """Measuring V(n), and finding committed results where no verifier can run."""
 
 import json
+import os
 import subprocess
 import sys
 from statistics import median
@@ -115,6 +116,15 @@ def test_without_the_weights_one_sentence_says_so(tmp_path, monkeypatch, capsys)
     assert shown.err == ""
     assert shown.out.count("\n") == 1
     assert str(tmp_path) in shown.out
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"), [("max 100000", None), ("100000 100000", 1), ("50000 100000", 1), ("", None)]
+)
+def test_a_containers_quota_limits_the_usable_cores(tmp_path, quota, cores):
+    (tmp_path / "cpu.max").write_text(quota)
+    assert bench.usable_cores(tmp_path / "cpu.max") == (cores or len(os.sched_getaffinity(0)))
+    assert bench.usable_cores(tmp_path / "none") == len(os.sched_getaffinity(0))
 
 
 @pytest.mark.weights

@@ -4,6 +4,9 @@ The oracle reads the same files with its own code: the fetched GGUF file for Smo
 of other shapes (heads per key-value head, tied and untied output, stretched rotations) built by it from a
 seed."""
 
+import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -256,15 +259,23 @@ def test_a_pass_leaves_no_graph_behind_and_its_features_can_be_trained_on(small)
 
 
 def test_importing_the_engine_changes_no_global_state_of_torch():
-    import subprocess
-    import sys
-
     code = (
         "import torch; f = lambda: (torch.get_num_threads(), torch.get_default_dtype(),"
         "torch.is_grad_enabled(), torch.random.get_rng_state().sum().item()); before = f();"
         "import specdec.verifier, specdec.tokenizer, specdec.bench; assert f() == before, (before, f())"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_loading_brings_the_threads_down_to_the_cores(tmp_path):
+    random_llama().save_pretrained(tmp_path)
+    code = (
+        "import sys, torch; torch.set_num_threads(64); from specdec.verifier import Verifier;"
+        "Verifier.load(sys.argv[1]); print(torch.get_num_threads())"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert 1 <= int(done.stdout) <= len(os.sched_getaffinity(0))
 
 
 TOKENS = torch.zeros(1, 3, dtype=torch.int64)
