@@ -184,8 +184,11 @@ def main() -> int:
             file=sys.stderr,
         )
         return 130
-    except (ValueError, OSError) as error:  # SpecdecError is a ValueError: one sentence for the reader
-        print(str(error), file=sys.stderr)
+    except ValueError as error:  # SpecdecError: one sentence for the reader
+        print(error, file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"the book could not be written: {error.strerror} ({error.filename})", file=sys.stderr)
         return 2
 
 

@@ -41,7 +41,7 @@ def server(html: Path) -> Iterator[str]:
 
 
 def open_page(
-    browser: Browser, address: str, home: str, size: dict[str, int], theme: str
+    browser: Browser, address: str, home: str, size: dict[str, int], theme: str, leads_to: str = ""
 ) -> tuple[Page, list[str]]:
     """The page at `address`, and what went wrong: errors, failed requests, requests to other places."""
     context = browser.new_context(viewport=size, color_scheme=theme)
@@ -62,6 +62,8 @@ def open_page(
         lambda request: wrong.append(f"remote: {request.url}") if is_remote(request.url, home) else 0,
     )
     page.goto(address, wait_until="load")
+    if leads_to:
+        page.wait_for_url(leads_to, wait_until="load")
     page.evaluate(DRAWN)
     return page, wrong
 
@@ -133,8 +135,7 @@ def test_search_finds_a_page_by_a_word_of_it(html: Path, browser: Browser, serve
 
 def test_the_address_that_make_book_prints_leads_to_the_welcome_page(html: Path, browser: Browser) -> None:
     home = html.as_uri() + "/"
-    page, wrong = open_page(browser, f"{home}index.html", home, PHONE, "light")
-    page.wait_for_url("**/book/index.html")
+    page, wrong = open_page(browser, f"{home}index.html", home, PHONE, "light", leads_to="**/book/index.html")
     assert page.locator("article h1").inner_text().strip()
     page.context.close()
     assert not wrong

@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import Course
 from coursebook import freshness
+from small_course import Course
 
 
 def returning(value: float, name: str, source: str) -> str:

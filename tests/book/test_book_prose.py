@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jupytext
 import pytest
-from conftest import Course
+from small_course import Course
 
 from specdec import prose
 from specdec.theory import rejection

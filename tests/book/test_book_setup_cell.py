@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from small_course import ROOT
 
 CELL = (ROOT / "book" / "_ext" / "setup_cell.py").read_text(encoding="utf-8")
 # A folder that shadows pip: it notes what was asked of it and then fails as without a network.

@@ -10,9 +10,9 @@ import jupytext
 import nbformat
 import pytest
 import sync
-from conftest import HEADER, ROOT
 from coursebook.pages import chapters, notebook_of
 from coursebook.plain_markdown import Page, UnknownSyntax, plain
+from small_course import HEADER, ROOT
 
 BIBLIOGRAPHY = """@inproceedings{leviathan2023,
   author = {Yaniv Leviathan and Matan Kalman and Yossi Matias},

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Course
+from small_course import Course
 
 pytestmark = pytest.mark.weights
 
@@ -63,7 +63,8 @@ def test_a_cell_that_raises_fails_the_build_and_names_the_error(course: Course) 
 
 def test_a_page_that_prints_to_stderr_fails_the_build(course: Course) -> None:
     course.edit(
-        "book/second.md", lambda text: text.replace("time.sleep(", "os.write(2, b'oh no'); time.sleep(")
+        "book/second.md",
+        lambda text: text.replace("time.sleep(", "__import__('sys').stderr.write('oh no'); time.sleep("),
     )
     assert course.run(sys.executable, "tools/sync.py").returncode == 0
     failed = course.make_book()
