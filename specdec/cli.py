@@ -8,35 +8,63 @@ commands.py, which is imported inside `main` so that Ctrl-C during the imports e
 
 import errno
 import os
+import signal
 import sys
+from types import FrameType
 from typing import Any, TextIO
 
 USER_ERROR = 2
 INTERRUPTED = 130
 PIPE_CLOSED = 141
+IMPORT_MACHINERY = "<frozen importlib._bootstrap>"
 ENGINE_PACKAGES = {"torch", "gguf", "tokenizers", "safetensors", "jinja2"}
+
+
+class Interrupts:
+    """Ctrl-C, while `with` it: raises KeyboardInterrupt as Python does, except inside an import.
+
+    There libraries lose the exception, or answer it with one of their own; and nothing has been begun that
+    would have to be tidied up. So the process ends on the spot.
+    """
+
+    def __enter__(self) -> "Interrupts":
+        self.before = signal.getsignal(signal.SIGINT)
+        # Where Python does not raise KeyboardInterrupt itself (a job in the background), neither do we.
+        if self.before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self.press)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self.before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self.before)
+
+    def press(self, number: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            if frame.f_code.co_filename == IMPORT_MACHINERY:
+                os._exit(interrupted())
+            frame = frame.f_back
+        raise KeyboardInterrupt
 
 
 def main(args: list[str] | None = None) -> int:
     """Run one command line (default: this process's own) and return its exit status."""
-    try:
-        status = run(sys.argv[1:] if args is None else args)
-        if sys.stdout is not None:  # closed by the shell: then print is silent, and so are we
-            sys.stdout.flush()
-    except KeyboardInterrupt:
-        status = INTERRUPTED
-    except BrokenPipeError:
-        silence(sys.stdout)
-        status = PIPE_CLOSED
-    except (ValueError, OSError, MemoryError, ModuleNotFoundError) as error:
-        sentence = explain(error)
-        if sentence is None:
-            raise
-        silence(sys.stdout)
-        status = complain(sentence)
-    if status == INTERRUPTED:
-        complain("interrupted")
-    return status
+    with Interrupts():
+        try:
+            status = run(sys.argv[1:] if args is None else args)
+            if sys.stdout is not None:  # closed by the shell: then print is silent, and so are we
+                sys.stdout.flush()
+            return status
+        except KeyboardInterrupt:
+            return interrupted()
+        except BrokenPipeError:
+            silence(sys.stdout)
+            return PIPE_CLOSED
+        except (ValueError, OSError, MemoryError, ModuleNotFoundError) as error:
+            sentence = explain(error)
+            if sentence is None:
+                raise
+            silence(sys.stdout)
+            return complain(sentence)
 
 
 def run(args: list[str]) -> int:
@@ -54,11 +82,15 @@ def run(args: list[str]) -> int:
     try:
         result = app(args, prog_name="specdec", standalone_mode=False)
     except typer.Abort:
-        return INTERRUPTED
+        return interrupted()
+    except SystemExit:
+        raise BrokenPipeError from None  # typer's answer to a reader that left; it exits in no other case
     except usage_error as error:
         command = error.ctx.command_path if error.ctx else "specdec"
         message = error.format_message().rstrip(".")
         return complain(f"{message}; see '{command} --help'")
+    if result == INTERRUPTED:  # typer answers Ctrl-C with a status of its own
+        return interrupted()
     return result if isinstance(result, int) else 0
 
 
@@ -71,14 +103,19 @@ def explain(error: Exception) -> str | None:
         return (
             f"this command needs the package {package}: install the engine with pip install 'specdec[engine]'"
         )
-    if isinstance(error, MemoryError):
-        return "not enough memory: use a shorter prompt or fewer new tokens"
     if isinstance(error, OSError):
         where = f" ({error.filename})" if error.filename else ""
         if error.errno == errno.ENOSPC:
             return f"no space left on the device{where}: free some and run the command again"
         return f"{error.strerror or error}{where}"
+    if isinstance(error, MemoryError):
+        return "not enough memory: use a shorter prompt or fewer new tokens"
     return str(error)
+
+
+def interrupted() -> int:
+    complain("interrupted")
+    return INTERRUPTED
 
 
 def complain(sentence: str) -> int:

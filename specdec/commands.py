@@ -81,7 +81,7 @@ def demo(
 
     result = story.run(seed=seed, samples=samples, vocab=vocab, draft_length=draft_length)
     if as_json:
-        print(json.dumps(result, indent=2))
+        print(json.dumps(result))
     else:
         story.render(result, Console())
 
@@ -158,7 +158,7 @@ def generate(
         plain = decode.generate(verifier, tokens, None, **options)
         result |= comparison(verifier, generation, plain, sampling, options)
     if as_json:
-        print(json.dumps(result, ensure_ascii=False, indent=2))
+        print(json.dumps(result, ensure_ascii=False))
     else:
         print(f"\n{closing(result)}")
 

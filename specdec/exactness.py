@@ -107,3 +107,19 @@ def plain_greedy(
             break
         new = [best]
     return steps
+
+
+@torch.no_grad()
+def agreement(verifier: Verifier, prompt: list[int], tokens: list[int]) -> float:
+    """Share of `tokens` that plain decoding picks too, one token per pass, led along this same text.
+
+    Meant for bf16, whose rounding turns so many near-ties that comparing whole outputs says little.
+    """
+    cache = verifier.new_cache(capacity=len(prompt) + len(tokens))
+    picked = 0
+    new = prompt
+    for token in tokens:
+        logits = verifier.forward(torch.tensor([new]), cache, logits_from=-1).logits[0, -1]
+        picked += int(logits.argmax()) == token
+        new = [token]
+    return picked / len(tokens)

@@ -12,7 +12,6 @@ from rich.text import Text
 
 MARK = "underline green"
 UNFINISHED = "\ufffd"  # what a decoder puts where bytes make no character
-LONGEST_CHARACTER = 4  # bytes, in UTF-8
 
 
 class TextStream:
@@ -20,21 +19,23 @@ class TextStream:
 
     def __init__(self, decode: Callable[[list[int]], str]) -> None:
         self.decode = decode
-        self.held: list[int] = []
+        self.held: list[int] = []  # tokens back to the last one that ended with a whole character
+        self.shown = 0  # characters of their text that were handed out
 
     def feed(self, tokens: list[int]) -> str:
         self.held += tokens
         text = self.decode(self.held)
-        # Every token has at least one byte: more than three held ones are not the start of a character, but
-        # noise.
-        if text.endswith(UNFINISHED) and len(self.held) < LONGEST_CHARACTER:
-            return ""
-        self.held = []
-        return text
+        unfinished = text.endswith(UNFINISHED)  # or truly no character: the next token shows which
+        new = text[self.shown : len(text) - unfinished]
+        self.shown += len(new)
+        if not unfinished:
+            self.held, self.shown = [], 0
+        return new
 
     def end(self) -> str:
         """What is still held when no more tokens come."""
-        text, self.held = self.decode(self.held), []
+        text = self.decode(self.held)[self.shown :]
+        self.held, self.shown = [], 0
         return text
 
 

@@ -98,7 +98,7 @@ def rounds(verifier, prefix, laws):
 def cells(exact, drawn):
     """Probabilities of the cells (x1, x2), (x1, any other) and (any other, any) under the `drawn` laws.
 
-    Which cells there are depends on the exact laws: a pair that expects less than 20 of SAMPLES is an "other".
+    Which cells there are depends on the exact laws: a pair expected less than 20 times is an "other".
     """
     (q_first, q_second), (first, second) = exact, drawn
     table = {}
