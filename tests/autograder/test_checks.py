@@ -1,6 +1,7 @@
 """The hidden checks on a bank of right and wrong solutions, called as nbgrader's hidden cells call them."""
 
 import contextlib
+import importlib.util
 import io
 from typing import Any
 
@@ -40,6 +41,22 @@ def lost(notebook: dict[str, Any]) -> dict[str, str]:
         except Exception as error:
             result[check.name] = verdict(error)[1]
     return result
+
+
+def visible_failures(notebook: dict[str, Any]) -> set[str]:
+    """The checks whose visible half, which the student sees, fails."""
+    spec = importlib.util.spec_from_file_location("ex1_checks", EXERCISE.folder / "ex1_checks.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    check, failed = module.Checks(names_of(notebook)), set()
+    for name in template(EXERCISE).tests:
+        try:
+            check(name)
+        except module.NotYet:
+            failed.add(name)
+    return failed
 
 
 def test_every_check_has_its_points_in_the_notebook_and_they_sum_to_twenty() -> None:
@@ -185,7 +202,10 @@ report = {"samples": 50_000, "first": first, "pairs": pairs, "conclusion": "not 
 def test_a_wrong_idea_loses_its_own_checks_and_no_others(wrong: str) -> None:
     cell, source, expected = WRONG[wrong]
     ideas = expected if isinstance(expected, dict) else {name: name for name in expected}
-    assert lost(solved(**{cell: source})) == ideas
+    notebook = solved(**{cell: source})
+    assert lost(notebook) == ideas
+    # nbgrader runs both halves of a test cell: a visible check must never fail where the hidden one passes
+    assert visible_failures(notebook) <= set(ideas)
 
 
 def test_two_wrong_ideas_cost_the_points_of_both() -> None:
@@ -304,6 +324,7 @@ report["conclusion"] = "consistent" if report["first"][2] and report["pairs"][2]
 @pytest.mark.parametrize("style", RIGHT)
 def test_right_work_in_any_style_gets_full_marks(style: str) -> None:
     assert lost(solved(**RIGHT[style])) == {}
+    assert visible_failures(solved(**RIGHT[style])) == set()
 
 
 def test_an_honest_run_above_the_95_percent_value_gets_full_marks() -> None:
