@@ -107,7 +107,7 @@ def enumerate_tree(
 ) -> Enumeration:
     """Enumerate one round of `policy` in every world; each must know prefixes of policy.depth tokens.
 
-    verified  the rule the verifier applies; by default the policy's own, another one is not exact.
+    verified  the rule that the verifier applies; by default the policy's own.
     prune     what becomes of a grown tree before it is verified; of sampled ones it needs `whole`.
     verify    an implementation of `verify_tree`.
 
@@ -223,6 +223,7 @@ class Reference:
     root       [S]: the world, and its empty prefix
     node       [S, m + 1]: heap node of each tree row; -1 where it is absent or not known yet
     token      [S, m + 1]: the token of each tree row
+    children   [S, m + 1, K]: as in tree.py; of sampled trees those that there may be, until all are known
     """
 
     def __init__(self, code: TensorCode, whole: bool) -> None:
@@ -235,11 +236,6 @@ class Reference:
             rows /= rows.sum(1, keepdims=True)
         roots = np.arange(code.world.count)
         self.tree = code.grown(roots, np.full((len(roots), code.policy.coins), 0.5)).tree
-        shape = self.tree
-        if isinstance(code.policy, Static):  # the rows that a child would have if it existed
-            parents = torch.tensor(code.policy.parents, dtype=torch.long).expand(len(roots), -1)
-            shape = DraftTree(torch.zeros_like(parents), parents, self.tree.depth, self.tree.branching)
-        self.children = shape.children.numpy()  # [R, m + 1, K]
         self.first_coin = code.policy.coins  # of verification
         self.coins = self.first_coin + self.tree.depth * self.tree.branching + 1
 
@@ -248,18 +244,22 @@ class Reference:
         state, size = self.start(), CHUNK
         if self.whole:
             size = max(1, CHUNK // (self.code.world.vocabulary * self.tree.rows))
-            for row, k in np.argwhere(self.children.any(0)) if self.sampled else ():
+            for row, k in np.argwhere(state["children"].any(0)) if self.sampled else ():
                 state = self.grow_child(state | {"at": np.full(len(state["root"]), row)}, k)
-            grown = self.code.grown(state["root"], (state["low"] + state["high"]) / 2)
-            state["node"] = np.where(self.code.prune(grown).present.numpy(), state["node"], -1)
+            tree = self.code.prune(self.code.grown(state["root"], (state["low"] + state["high"]) / 2))
+            state["node"] = np.where(tree.present.numpy(), state["node"], -1)
+            state["children"] = tree.children.numpy().astype(np.int16)
         for first in range(0, len(state["root"]), size):
             yield self.walk({name: x[first : first + size] for name, x in state.items()})
 
     def start(self) -> State:
         roots = np.arange(self.code.world.count)
         node = self.code.world.nodes(self.tree, torch.from_numpy(roots)).numpy()
-        if self.sampled:
+        shape = self.tree
+        if isinstance(self.code.policy, Static) and self.sampled:
             node[:, 1:] = -1
+            parents = torch.tensor(self.code.policy.parents, dtype=torch.long).expand(len(roots), -1)
+            shape = DraftTree(torch.zeros_like(parents), parents, self.tree.depth, self.tree.branching)
         return {
             "low": np.zeros((len(roots), self.coins + 1)),
             "high": np.ones((len(roots), self.coins + 1)),
@@ -267,12 +267,14 @@ class Reference:
             "root": roots,
             "node": np.where(self.tree.present.numpy(), node, -1),
             "token": self.tree.by_row().numpy(),
+            "children": shape.children.numpy().astype(np.int16),
             "ready": np.ones(len(roots), dtype=bool),  # a child of row `at` is to be looked at
         }
 
     def grow_child(self, state: State, k: int) -> State:
         """Split by the token of child k of row `at`: drawn from p without its earlier siblings."""
-        rows, siblings = np.arange(len(state["at"])), self.children[state["root"], state["at"]]
+        rows = np.arange(len(state["at"]))
+        siblings = state["children"][rows, state["at"]]
         child, above = siblings[:, k], state["node"][rows, state["at"]]
         rest = self.p[above]
         for sibling in siblings[:, :k].T:
@@ -314,7 +316,7 @@ class Reference:
     def try_child(self, state: State, coin: int, k: int) -> State:
         """Split by whether child k of row `at` is accepted; where it is, the row is no longer `ready`."""
         rows = np.arange(len(state["at"]))
-        child = self.children[state["root"], state["at"], k]
+        child = state["children"][rows, state["at"], k]
         x, owed = state["token"][rows, child], state["owed"]
         tried = state["ready"] & (child > 0) & (state["node"][rows, child] >= 0)
         if self.code.verified == "sampled":
@@ -323,6 +325,8 @@ class Reference:
             proposal = np.eye(owed.shape[1])[x]
         share = np.minimum(1.0, owed[rows, x] / np.where(tried, proposal[rows, x], 1.0)) * tried
         residual = np.maximum(0.0, owed - proposal)
+        total = residual.sum(1, keepdims=True)
+        residual = np.where(total > 0, residual, owed) / np.where(total > 0, total, 1.0)
         rest = state["rest"].copy()
         rest[rows, x] = 0.0
         more = {"child": child, "tried": tried, "residual": residual, "less": rest}
@@ -332,7 +336,6 @@ class Reference:
         accepted, refused = rejected == 0, (state["tried"] & (rejected == 1))[:, None]
         state["next"] = np.where(accepted, state["child"], state["next"])
         state["ready"] = state["ready"] & ~accepted
-        residual = state["residual"] / np.where(refused, state["residual"].sum(1, keepdims=True), 1.0)
-        state["owed"] = np.where(refused, residual, state["owed"])
+        state["owed"] = np.where(refused, state["residual"], state["owed"])
         state["rest"] = np.where(refused, state["less"], state["rest"])
         return state

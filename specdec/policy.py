@@ -120,6 +120,11 @@ class Dynamic:
         return min(self.total, self.top_k + (self.depth - 1) * self.top_k**2)
 
     @property
+    def branching(self) -> int:
+        """K, where the vocabulary is not smaller than top_k."""
+        return min(self.top_k, self.nodes)
+
+    @property
     def coins(self) -> int:
         return 0
 
