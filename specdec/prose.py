@@ -20,7 +20,7 @@ def say(**values: Any) -> None:
     """Record each value under its name, as the text `str(value)`; format numbers before, e.g. f"{x:.3f}"."""
     for name, value in values.items():
         print(f"{name} = {value}")
-        _publish({RECORD: str(value)}, {"scrapbook": {"name": name, "mime_prefix": RECORD[:-10]}})
+        _publish({RECORD: repr(str(value))}, {"scrapbook": {"name": name, "mime_prefix": RECORD[:-10]}})
 
 
 def show(*things: type | ModuleType | Callable[..., Any]) -> None:
