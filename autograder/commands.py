@@ -19,7 +19,7 @@ def grade(
     submissions: Annotated[str, typer.Argument(help="nbgrader's submitted/ tree, or a folder of notebooks")],
     out: Annotated[Path, typer.Option(help="where the results go")] = Path("dist/grades"),
     exercise: Annotated[str | None, typer.Option(help="only this exercise, by name or key (ex1)")] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="processor seconds per cell and per call")] = 10.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="processor seconds per cell and per call")] = 20.0,
     memory: Annotated[int, typer.Option(min=128, help="megabytes per submission")] = 1024,
     nbgrader: Annotated[
         bool, typer.Option(help="score with nbgrader too, and flag where the two differ")

@@ -20,7 +20,7 @@ from typing import Any
 from autograder.errors import GraderError
 from autograder.exercises import ROOT, Exercise, exercises
 
-CELL_SECONDS = 30
+CELL_SECONDS = 60
 DIGEST_TABLE = "course_release"  # our own table in gradebook.db: which sources its assignments were made from
 
 

@@ -54,7 +54,7 @@ class Exercise:
 
     @property
     def ideas(self) -> dict[str, dict[str, str]]:
-        """The table idea -> title, sentence, hint, page."""
+        """The table idea -> title, sentence, hint, and the page and section to read again."""
         return json.loads((self.folder / f"{self.key}_ideas.json").read_text(encoding="utf-8"))
 
     def checks(self) -> list[Check]:

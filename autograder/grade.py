@@ -54,7 +54,7 @@ def grade_folder(
             graded = []
             for number, entry in enumerate(own, start=1):
                 progress(f"{exercise.name}: {entry.student} ({number} of {len(own)})")
-                graded.append(grade_entry(entry, walls, limits))
+                graded.append(grade_safely(entry, walls, limits))
                 report.write_result(places[entry.student, exercise.name], graded[-1], exercise)
             progress(f"{exercise.name}: waiting for nbgrader")
             opinions = nbgrader.opinions()
@@ -75,6 +75,24 @@ def _readable(path: Path) -> bool:
 
 
 # -- one submission ------------------------------------------------------------------------------------------
+
+
+def grade_safely(entry: intake.Entry, walls: Walls, limits: Limits) -> Result:
+    """grade_entry, and a result that says so where the grader itself fails: that must not stop the class."""
+    try:
+        return grade_entry(entry, walls, limits)
+    except Exception as error:
+        return Result(
+            student=entry.student,
+            exercise=entry.exercise.name,
+            outcome="crashed",
+            score=0,
+            max_score=sum(exercises.template(entry.exercise).points.values()),
+            pending=sum(exercises.template(entry.exercise).points.values()),
+            flags=[*entry.flags, "grader error"],
+            problem=f"The grader failed ({type(error).__name__}: {str(error)[:200]}): look at it by hand.",
+            walls=walls.sentence,
+        )
 
 
 def grade_entry(entry: intake.Entry, walls: Walls, limits: Limits) -> Result:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from autograder.errors import GraderError
-from autograder.exercises import Exercise, Template, exercises, find_exercise
+from autograder.exercises import Exercise, Template, exercises, find_exercise, template
+from autograder.protocol import printable
 
 MAX_BYTES = 32 << 20
 MAX_CELLS = 2_000
@@ -62,7 +63,13 @@ def find_submissions(name: str, only: str | None = None) -> list[Entry]:
             f"There are no submissions in {name}: it should hold notebooks (alice.ipynb) or one folder per "
             f"student with EXERCISE/EXERCISE.ipynb inside."
         )
-    return sorted(entries, key=lambda entry: (entry.student, entry.exercise.name))
+    chosen: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        entry.student = printable(entry.student)
+        first = chosen.setdefault((entry.student, entry.exercise.name), entry)
+        if first is not entry and "several notebooks" not in first.flags:
+            first.flags.append("several notebooks")
+    return sorted(chosen.values(), key=lambda entry: (entry.student, entry.exercise.name))
 
 
 def _visible(folder: Path) -> list[Path]:
@@ -164,8 +171,6 @@ def _tags(cell: dict[str, Any]) -> list[Any]:
 
 def exercise_of(notebook: dict[str, Any], name: str, known: list[Exercise] | None = None) -> Exercise:
     """The exercise whose cells a notebook has, else the one its name begins with."""
-    from autograder.exercises import template
-
     known = known or exercises()
     ids = {_about(cell).get("grade_id") for cell in notebook["cells"]}
     best = max(known, key=lambda exercise: len(ids & set(template(exercise).tests)))
@@ -179,7 +184,7 @@ def exercise_of(notebook: dict[str, Any], name: str, known: list[Exercise] | Non
     raise GraderError(f"{name} belongs to no exercise of this course: name one with --exercise.")
 
 
-def parse(notebook: dict[str, Any], template: Template) -> Parsed:
+def parse(notebook: dict[str, Any], released: Template) -> Parsed:
     """The code cells to run: all but test cells and those tagged `setup`.
 
     Locked cells are replaced by the course's own, and put in front if they are missing. Test cells are never
@@ -193,20 +198,20 @@ def parse(notebook: dict[str, Any], template: Template) -> Parsed:
             continue
         name, source = _about(cell).get("grade_id", ""), _source(cell) or ""
         seen[name] += 1
-        if name in template.tests:
-            if _squeezed(source) != _squeezed(template.tests[name]):
+        if name in released.tests:
+            if _squeezed(source) != _squeezed(released.tests[name]):
                 edited.add(name)
             continue
-        if name in template.given:
+        if name in released.given:
             if seen[name] > 1:
                 continue
-            source = template.given[name]
+            source = released.given[name]
         cells.append((index, source))
-    missing = [(-1, source) for name, source in template.given.items() if not seen[name]]
+    missing = [(-1, source) for name, source in released.given.items() if not seen[name]]
     tests = {
         "edited": edited,
-        "deleted": {name for name in template.tests if not seen[name]},
-        "duplicated": {name for name in template.tests if seen[name] > 1},
+        "deleted": {name for name in released.tests if not seen[name]},
+        "duplicated": {name for name in released.tests if seen[name] > 1},
     }
     flags = [f"tests {what}: {', '.join(sorted(names))}" for what, names in tests.items() if names]
     if missing:

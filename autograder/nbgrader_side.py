@@ -81,6 +81,7 @@ class NbgraderRun:
             _give_away(folder)
         env = sandbox.environment("/tmp")
         env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
+        env["PYTHONPATH"] = str(ROOT)
         return sandbox.spawn(walls, line, _mounts(folder), env=env, scratch=256 << 20, **streams)
 
     def opinions(self) -> dict[str, SecondOpinion]:

@@ -13,6 +13,7 @@ import selectors
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -184,6 +185,9 @@ class Worker:
             status = self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             return self._end("crashed", "it closed its pipe")
+        for name in ("stdout", "stderr"):  # its last words may lie in the pipe
+            with contextlib.suppress(OSError):
+                self.output[name] += os.read(getattr(self._process, name).fileno(), 4096)
         status = 128 - status if status < 0 else status  # bwrap reports a signal as 128 + its number
         # the kernel sends SIGXCPU, and SIGKILL to who ignores it; but a worker can kill itself at any time
         spent = time.monotonic() - self._asked >= self.limits.cpu
@@ -225,14 +229,16 @@ def find_walls(isolation: sandbox.Isolation) -> Walls:
     """Try the walls and return the best that stand; SandboxError says why there are none, and the way out."""
     if isolation == "none":
         return Walls("none")
+    root = os.geteuid() == 0
     text = subprocess.run([sandbox.installed(), "--help"], capture_output=True, text=True).stdout
     plain = Walls("bwrap", no_nested="--disable-userns" in text)
-    mapped = [Walls("bwrap", mapped=True)] if os.geteuid() == 0 and "--userns-block-fd" in text else []
-    reason = ""
-    for walls in [*mapped, plain]:
-        reason = try_walls(walls)
-        if not reason:
-            return walls
+    walls = Walls("bwrap", mapped=True) if root else plain
+    reason = try_walls(walls)
+    if not reason:
+        return walls
+    # root without a user map would still be root to /proc/sys inside: not good enough, but it tells why
+    if root and not try_walls(plain):
+        raise SandboxError(sandbox.UNREADABLE.format(prefix=sys.prefix))
     raise SandboxError(sandbox.BLOCKED.format(reason=reason))
 
 

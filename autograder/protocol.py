@@ -51,7 +51,8 @@ def decode(body: bytes, nonce: str) -> dict[str, Any]:
     if set(reply) == {"value"}:
         return reply
     if set(reply) == {"error"} and _is_error(reply["error"]):
-        return reply
+        told = {name: printable(reply["error"][name]) for name in ("kind", "type", "message")}
+        return {"error": {**told, "where": [printable(name) for name in reply["error"]["where"]]}}
     raise Garbled("a reply without a value and without an error")
 
 
@@ -65,6 +66,11 @@ def _is_error(error: Any) -> bool:
         and type(error["where"]) is list
         and all(type(name) is str for name in error["where"])
     )
+
+
+def printable(text: str) -> str:
+    """Text that can be written as UTF-8: JSON allows halves of surrogate pairs."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _whole(digits: str) -> int:

@@ -125,8 +125,7 @@ def _listed(checks: Sequence[CheckResult], ideas: dict[str, dict[str, str]]) -> 
 
 def where(idea: dict[str, str]) -> str:
     """The chapter to read again, and its section."""
-    section = f", {idea['section']}" if "section" in idea else ""
-    return f"notebooks/{idea['page']}.ipynb{section}"
+    return f"notebooks/{idea['page']}.ipynb, {idea['section']}"
 
 
 def capital(text: str) -> str:

@@ -19,9 +19,9 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,13 +44,17 @@ BLOCKED = (
     "(sysctl kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu, --privileged or "
     "--security-opt seccomp=unconfined for Docker), or say --isolation none to run code without walls."
 )
+UNREADABLE = (
+    "bubblewrap works, but student code runs as another user, who cannot read Python and its packages: make "
+    "them readable (chmod -R a+rX {prefix}), or grade as a user other than root."
+)
 
 
 @dataclass(frozen=True)
 class Limits:
     """What one worker may use. Seconds are of processor time; bytes otherwise."""
 
-    cpu: float = 10.0  # per cell and per call
+    cpu: float = 20.0  # per cell and per call
     wall_factor: float = 10.0  # the back-stop for code that sleeps: cpu times this, of wall time
     cpu_total: int = 300
     memory: int = 1 << 30
@@ -130,7 +134,11 @@ def python_inside() -> str:
 
 def site_packages() -> dict[str, str]:
     """{inside: outside} of the folders with third-party packages."""
-    folders = dict.fromkeys(sysconfig.get_paths()[key] for key in ("purelib", "platlib"))
+    numpy = find_spec("numpy")
+    where_numpy_is = [str(Path(numpy.origin).parent.parent)] if numpy and numpy.origin else []
+    folders = dict.fromkeys(
+        [*where_numpy_is, *(sysconfig.get_paths()[key] for key in ("purelib", "platlib"))]
+    )
     return {f"/course/site-packages-{i}": folder for i, folder in enumerate(folders)}
 
 
@@ -205,7 +213,7 @@ def _folders(inside: Sequence[str]) -> list[str]:
     parents: dict[str, None] = {}
     for path in inside:
         for parent in reversed(Path(path).parents):
-            if not str(parent).startswith(("/usr", "/tmp", "/dev", "/proc")) and str(parent) != "/":
+            if str(parent) not in ("/", "/tmp", "/dev", "/proc") and not parent.is_relative_to("/usr"):
                 parents[str(parent)] = None
     return [word for parent in parents for word in ("--perms", "0755", "--dir", parent)]
 
@@ -262,10 +270,3 @@ def spawn(
     finally:
         for fd in [*fds.values(), *ours.values()]:
             os.close(fd)
-
-
-@contextlib.contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """A temporary folder for `--isolation none`, where there is no private /tmp."""
-    with tempfile.TemporaryDirectory(prefix="autograder-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder)

@@ -38,9 +38,8 @@ class NotYet(Exception):
     def __init__(self, idea, detail=""):
         entry = IDEAS[idea]
         seen = f"{detail} " if detail else ""
-        super().__init__(
-            f"Not yet ({entry['title']}): {seen}{entry['sentence']} Read again: chapter {entry['page']}."
-        )
+        where = f"chapter {entry['page']}, {entry['section']}"
+        super().__init__(f"Not yet ({entry['title']}): {seen}{entry['sentence']} Read again: {where}.")
 
     def _render_traceback_(self):
         return [str(self)]

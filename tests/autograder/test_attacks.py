@@ -39,9 +39,11 @@ READ = """
     return "AUTOGRADER_TEST_SECRET" in os.environ
 """
 WRITE = """
-    for path in ("/", "/usr", "/course", "/dev/shm", "/etc"):
+    places = [os.path.join(path, "x") for path in ("/", "/usr", "/course", "/dev/shm", "/etc", "/proc")]
+    places += ["/proc/sys/kernel/hostname", "/proc/sysrq-trigger", "/proc/1/mem", "/course/worker.py"]
+    for path in places:
         try:
-            open(os.path.join(path, "x"), "w").close()
+            open(path, "w").close()
             return True
         except OSError:
             pass
