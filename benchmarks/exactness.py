@@ -17,8 +17,8 @@ from typing import Any
 
 from specdec import weights
 from specdec.bench import stamp, write_result
-from specdec.decode import DRAFT_LENGTH, generate
-from specdec.drafts.ngram import NgramDraft
+from specdec.decode import generate
+from specdec.drafts.ngram import DRAFT_LENGTH, NgramDraft
 from specdec.exactness import NEAR_TIE, agreement, compare_with_plain
 from specdec.tokenizer import Tokenizer, load_tokenizer
 from specdec.verifier import Verifier

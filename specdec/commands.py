@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from specdec.drafts.ngram import DRAFT_LENGTH, NgramDraft
 from specdec.errors import SpecdecError
 from specdec.sampling import Sampling
 from specdec.terminal import Writer
@@ -108,7 +109,7 @@ def generate(
     ] = 128,
     draft_length: Annotated[
         int, typer.Option(help="Draft length N, the most drafts per verifier call.", callback=at_least_one)
-    ] = 8,
+    ] = DRAFT_LENGTH,
     compare: Annotated[
         bool, typer.Option("--compare", help="Decode without a draft too, and compare.")
     ] = False,
@@ -122,7 +123,6 @@ def generate(
     text = read_prompt(prompt, file)
 
     import specdec.decode as decode
-    from specdec.drafts.ngram import NgramDraft
     from specdec.tokenizer import load_tokenizer
     from specdec.verifier import Verifier
 

@@ -19,13 +19,13 @@ from typing import Protocol
 
 import torch
 
+from specdec.drafts.ngram import DRAFT_LENGTH
 from specdec.errors import SpecdecError
 from specdec.kv_cache import KVCache
 from specdec.sampling import Sampling
 from specdec.verifier import Verifier
 from specdec.verify import verify_chain
 
-DRAFT_LENGTH = 8  # N; measured, see benchmarks/LOG.md
 PREFILL_CHUNK = 512  # prompt tokens per prefill pass: bounds the memory that attention needs
 
 

@@ -8,6 +8,8 @@ draft x with probability q(x). Source: Saxena 2023, "Prompt Lookup Decoding"; al
 Layout: tokens are plain lists of token ids.
 """
 
+DRAFT_LENGTH = 8  # N: the fastest on two cores over prompts of every kind, see benchmarks/LOG.md
+
 
 class NgramDraft:
     """Looks for the last `max_ngram` tokens earlier in the text, then for fewer, down to `min_ngram`.
