@@ -157,8 +157,8 @@ class Verifier:
         precision: "fp32" or "bf16". Raises MissingWeights when the weights were never fetched, SpecdecError
         when the file or folder is not one this forward pass can run.
         """
-        # Threads beyond the cores wait for each other at every matrix product: in a container with a few cores
-        # of a large machine, a pass would take ten times as long.
+        # Threads beyond the cores wait for each other at every matrix product: in a container with a few of
+        # the cores of a large machine, a pass would take ten times as long.
         if torch.get_num_threads() > (cores := usable_cores()):
             torch.set_num_threads(cores)
         dtype = _dtype(precision)

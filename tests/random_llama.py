@@ -10,7 +10,7 @@ SHAPES = {
     "rotations stretched as in Llama 3.1": {
         "rope_parameters": {
             "rope_type": "llama3",
-            "rope_theta": 10_000.0,
+            "rope_theta": 20_000.0,
             "factor": 8.0,
             "low_freq_factor": 1.0,
             "high_freq_factor": 4.0,

@@ -46,7 +46,7 @@ def test_both_ways_to_write_the_rotations_down_mean_the_same(tmp_path, form):
     theirs = random_llama(**SHAPES["rotations stretched as in Llama 3.1"])
     theirs.save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    assert config["rope_parameters"]["rope_theta"] == 10_000.0
+    assert config["rope_parameters"]["rope_theta"] == 20_000.0
     if form == "rope_theta and rope_scaling":
         config["rope_scaling"] = config.pop("rope_parameters")
         config["rope_theta"] = config["rope_scaling"].pop("rope_theta")

