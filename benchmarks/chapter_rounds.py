@@ -2,11 +2,13 @@
 
     python benchmarks/chapter_rounds.py
 
-Writes benchmarks/results/chapter-rounds.json. The chapter takes its prompts from there, decodes them again where
-the verifier is at hand, and shows the committed rounds where it is not. Greedy, fp32, N = 8, at most 64 tokens.
+Writes benchmarks/results/chapter-rounds.json. The chapter takes its prompts from there, decodes them again
+where the verifier is at hand, and shows the committed rounds where it is not. Greedy, fp32, N = 8, at most 64
+tokens, each compared with plain decoding.
 """
 
 from pathlib import Path
+from typing import Any
 
 from specdec import weights
 from specdec.bench import stamp, write_result
@@ -28,7 +30,7 @@ Write a function `volume(width, height, depth)` in the same style."""
 
 PROMPTS = {
     "code": CODE,
-    "story": "Tell the beginning of a story about a lighthouse keeper whose lamp has disappeared in the night.",
+    "story": "Begin a story about a lighthouse keeper whose lamp has disappeared.",
 }
 DRAFT_LENGTH = 8
 MAX_NEW_TOKENS = 64
@@ -36,20 +38,18 @@ MAX_NEW_TOKENS = 64
 
 def main() -> None:
     verifier, tokenizer = Verifier.load(), load_tokenizer()
-    runs = {}
+    limits: dict[str, Any] = {"max_new_tokens": MAX_NEW_TOKENS, "eos_ids": tokenizer.eos_ids}
+    runs: dict[str, list[list[Any]]] = {}
+    same: dict[str, bool] = {}
     for name, prompt in PROMPTS.items():
-        done = generate(
-            verifier,
-            tokenizer.chat(prompt),
-            NgramDraft(),
-            draft_length=DRAFT_LENGTH,
-            max_new_tokens=MAX_NEW_TOKENS,
-            eos_ids=tokenizer.eos_ids,
-        )
+        start = tokenizer.chat(prompt)
+        plain = generate(verifier, start, **limits)
+        done = generate(verifier, start, NgramDraft(), DRAFT_LENGTH, **limits)
+        same[name] = done.tokens == plain.tokens
         runs[name] = [[r.accepted, [tokenizer.decode([t]) for t in r.emitted]] for r in done.rounds]
-        print(f"{name}: {len(done.tokens)} tokens, {done.verifier_calls} verifier calls, tau {done.tau:.2f}")
+        print(f"{name}: {done.verifier_calls} calls, tau {done.tau:.2f}, same as plain: {same[name]}")
     result = {
-        "what": "per verifier call: how many drafts were accepted, and the tokens emitted (those drafts first)",
+        "what": "per verifier call: how many drafts were accepted, and what it emitted, those drafts first",
         "model": weights.FILE,
         "precision": verifier.precision,
         "draft": "prompt lookup",
@@ -58,6 +58,7 @@ def main() -> None:
         "max_new_tokens": MAX_NEW_TOKENS,
         **stamp(0),
         "prompts": PROMPTS,
+        "same_as_plain": same,
         "runs": runs,
     }
     print(write_result("chapter-rounds", result, Path(__file__).parent / "results"))
