@@ -161,6 +161,8 @@ def generate(
         print(json.dumps(result, ensure_ascii=False))
     else:
         print(f"\n{closing(result)}")
+        if writer.marks:
+            writer.console.print("underlined: drafted tokens that the verifier accepted", style="dim")
 
 
 def read_prompt(prompt: str | None, file: str | None) -> str:

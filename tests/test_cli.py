@@ -176,16 +176,23 @@ def test_a_reader_that_leaves_is_not_an_error_to_talk_about():
 
 
 def start(*args):
-    # A test run in the background ignores SIGINT, and its children would inherit that.
-    return subprocess.Popen(
-        [*COMMAND, *args],
+    """The command in a process of its own, which prints "begun" as soon as the command line is in charge."""
+    code = (
+        "import sys; from specdec import cli; run = cli.run;"
+        "cli.run = lambda args: (print('begun', flush=True), run(args))[1]; sys.exit(cli.main(sys.argv[1:]))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # A test run in the background ignores SIGINT, and its children would inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
+    assert process.stdout.readline() == b"begun\n"
+    return process
 
 
-@pytest.mark.parametrize("seconds", [0.2, 0.5, 0.9])
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3, 0.6])
 def test_ctrl_c_while_libraries_are_imported_ends_with_130_and_no_traceback(seconds):
     process = start(*LONG)
     time.sleep(seconds)
