@@ -275,6 +275,15 @@ def test_a_dynamic_tree_tells_the_draft_which_of_the_rows_it_was_fed_are_in_it(d
     assert growth.fed[0, 0] == 0
 
 
+def test_a_p_that_rounding_put_above_1_does_not_make_a_child_worth_more_than_its_parent():
+    def p(depth):
+        return torch.eye(4)[depth].unsqueeze(0) * (1 + 2e-7)
+
+    growth = grow(dynamic(3, 1, 2), p(0), lambda fed, new: p(fed.depth).unsqueeze(1))
+    assert growth.tree.tokens.tolist() == [[0, 1]]
+    assert growth.tree.parents.tolist() == [[0, 1]]
+
+
 def test_a_confident_draft_gets_a_deep_tree_and_an_uncertain_one_a_broad_one():
     """Probabilities 0.9, 0.06, 0.04: the chain of four is worth 0.66, more than any second choice (0.06)."""
 

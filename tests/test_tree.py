@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specdec.errors import SpecdecError
@@ -42,6 +42,7 @@ def padded(parents, tree):
 # -- invariants --------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.lists(parent_lists(), min_size=1, max_size=3))
 def test_ancestors_are_the_transitive_closure_of_the_parents(batch):
     tree = tree_of(*batch)
@@ -57,6 +58,7 @@ def test_ancestors_are_the_transitive_closure_of_the_parents(batch):
         assert found == closure
 
 
+@settings(deadline=None)
 @given(st.lists(parent_lists(), min_size=1, max_size=3))
 def test_depths_count_the_steps_to_row_0_and_positions_start_at_the_cached_length(batch):
     tree = tree_of(*batch)
@@ -68,6 +70,7 @@ def test_depths_count_the_steps_to_row_0_and_positions_start_at_the_cached_lengt
     assert tree.depth == tree.depths.max()
 
 
+@settings(deadline=None)
 @given(st.lists(parent_lists(), min_size=1, max_size=3))
 def test_children_are_the_rows_that_have_a_row_as_parent_in_order(batch):
     tree = tree_of(*batch)
@@ -77,6 +80,7 @@ def test_children_are_the_rows_that_have_a_row_as_parent_in_order(batch):
             assert tree.children[b, row].tolist() == own + [0] * (tree.branching - len(own))
 
 
+@settings(deadline=None)
 @given(st.lists(parent_lists(), min_size=1, max_size=3), st.data())
 def test_the_path_to_a_row_is_its_ancestors_in_order_and_the_row_again(batch, data):
     tree = tree_of(*batch)
@@ -87,6 +91,7 @@ def test_the_path_to_a_row_is_its_ancestors_in_order_and_the_row_again(batch, da
         assert path == slow + [row] * (tree.depth + 1 - len(slow))
 
 
+@settings(deadline=None)
 @given(parent_lists())
 def test_root_to_leaf_paths_cover_every_node_that_is_present_and_end_at_the_leaves(parents):
     tree = tree_of(parents)

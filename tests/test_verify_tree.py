@@ -178,6 +178,22 @@ def test_children_that_cover_all_that_the_verifier_says_are_never_all_rejected()
     assert verdict.accepted.tolist() == [1] * 27
 
 
+@pytest.mark.parametrize("sampled", [False, True])
+def test_where_rounding_leaves_a_little_less_than_nothing_the_token_is_still_one_that_the_verifier_says(
+    sampled,
+):
+    """Logits so far apart that sums of q round, children that cover q and more, and the largest coins."""
+    batch, covered = 20_000, 4
+    logits = torch.randn(batch, 1, 8, generator=torch.Generator().manual_seed(0)) * 12
+    q = probabilities(logits[:, 0], Sampling(1.0, top_k=covered))
+    x = logits[:, 0].topk(6).indices  # the last two have q = 0
+    tree = DraftTree(x, torch.zeros_like(x), depth=1, branching=6)
+    coins = torch.full((batch, 7), 1 - 2**-53, dtype=torch.float64)
+    p = logits[:, :1].softmax(-1) + 1e-6 if sampled else None
+    verdict = verify_tree(logits.expand(-1, 7, -1), tree, Sampling(1.0, top_k=covered), coins, p)
+    assert (q.gather(1, verdict.emitted[:, :1]) > 0).all()
+
+
 # -- the vectors of a serving engine's kernel --------------------------------------------------------------
 
 
