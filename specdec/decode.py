@@ -120,7 +120,7 @@ def generate(
         )
         emitted, generation.ended = cut(emitted, eos_ids)
         tokens += emitted
-        cache.rollback(len(tokens) - 1)
+        cache.rollback(len(tokens) - 1)  # changes something only where an end of sequence cut the path
         seconds = time.perf_counter() - start
         accepted = min(accepted, len(emitted))
         generation.tokens += emitted
