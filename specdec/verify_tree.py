@@ -13,7 +13,8 @@ There are two rules because children come to be in two ways:
     sampled  without replacement from p: p_i is p with the earlier siblings zeroed and renormalised
     top-k    chosen without chance: p_i is one-hot; accept with q'(x), else zero x in q' and renormalise
 
-SpecInfer (arXiv:2305.09781) has the rounds of rejection, Jeon et al. (arXiv:2402.14160) sampling without
+The second takes its children as given, so it is exact for any tree, whatever grew it; where children were
+sampled the first accepts more of them. SpecInfer (arXiv:2305.09781) has the rounds of rejection, Jeon et al. (arXiv:2402.14160) sampling without
 replacement. Greedy is the limit of both: follow the verifier's most likely token as long as a child has it.
 With one child per row this is specdec/verify.py. One row at a time, to be read first, it is
 specdec/theory/rejection.py.
