@@ -8,7 +8,8 @@ A policy fixes the rule by which children are chosen, and with it the rule by wh
 
 What may shape a tree is the draft's p, never the value of a token that was sampled: a node that is kept
 because of what it turned out to be was drawn from something else than p. So `dynamic`, which compares nodes,
-exists with top-k only, whose verification takes any tree as given. At temperature 0 every tree is exact and top-k is the better choice: `for_sampling`.
+exists with top-k only, whose verification takes any tree as given. At temperature 0 every tree is exact and
+top-k is the better choice: `for_sampling`.
 
 How a tree is grown by a policy is grow.py; this module holds no tensors.
 """

@@ -13,11 +13,11 @@ There are two rules because children come to be in two ways:
     sampled  without replacement from p: p_i is p with the earlier siblings zeroed and renormalised
     top-k    chosen without chance: p_i is one-hot; accept with q'(x), else zero x in q' and renormalise
 
-The second takes its children as given, so it is exact for any tree, whatever grew it; where children were
-sampled the first accepts more of them. SpecInfer (arXiv:2305.09781) has the rounds of rejection, Jeon et al. (arXiv:2402.14160) sampling without
-replacement. Greedy is the limit of both: follow the verifier's most likely token as long as a child has it.
-With one child per row this is specdec/verify.py. One row at a time, to be read first, it is
-specdec/theory/rejection.py.
+The second takes its children as given, so it is exact for any tree, whatever grew it; of children that were
+sampled the first accepts more. SpecInfer (arXiv:2305.09781) has the rounds of rejection, Jeon et al.
+(arXiv:2402.14160) sampling without replacement. Greedy is the limit of both: follow the verifier's most
+likely token as long as a child has it. With one child per row this is specdec/verify.py. One row at a time,
+to be read first, it is specdec/theory/rejection.py.
 
 Vectorised over the batch, of static shape, and never read by the host. Only the rows that a walk visits are
 turned into distributions, at most D + 1 of m + 1. What is owed is kept in float64: it is a difference.
