@@ -26,7 +26,8 @@ def scores(folder: Path, name: str, students: list[str]) -> dict[str, dict[str, 
     for student in students:
         run = interface.autograde(name, student, force=True, create=True)
         if not run["success"]:
-            result[student] = {"error": course.last_words(run)}
+            died = "DeadKernel" in f"{run.get('error')}{run.get('log')}"
+            result[student] = {"error": "its kernel died" if died else "it could not be graded"}
             continue
         with interface.gradebook as gradebook:
             notebook = gradebook.find_submission_notebook(name, name, student)

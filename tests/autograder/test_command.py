@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -70,9 +71,11 @@ def test_without_bubblewrap_grading_is_refused_unless_it_is_said_by_name(tmp_pat
 
 @pytest.mark.sandbox
 def test_names_that_are_code_elsewhere_stay_names(tmp_path: Path) -> None:
-    odd = ["=1+1", "-2", "<b>x", "[red]x", "a;b", "é中", "A" * 100]
-    for student in odd:
-        hand_in(tmp_path / "class", student, with_cell(released(), "raise SystemExit"))
+    odd = ["=1+1", "-2", "<b>x", "[red]x", "a;b", "é中", "A" * 100, "caf?"]
+    not_text = os.fsdecode(b"caf\xe9")  # a name whose bytes are no UTF-8 is shown with a question mark
+    for student in [*odd[:-1], not_text]:
+        source = "raise type('\\ud800', (Exception,), {})()"  # half a character as the name of an error
+        hand_in(tmp_path / "class", student, with_cell(released(), source))
     run = run_cli("grade", tmp_path / "class", "--out", tmp_path / "out", "--no-nbgrader")
     assert run.returncode == 0, run.stderr
     with (tmp_path / "out" / "grades.csv").open(newline="") as file:
