@@ -13,6 +13,7 @@ head], where S = cached slots + n new ones. Sources: Touvron et al. 2023 (Llama)
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -24,7 +25,9 @@ from specdec import weights
 from specdec.bench import usable_cores
 from specdec.checkpoint import LlamaConfig, State, check_state, load_folder, load_gguf
 from specdec.errors import SpecdecError
-from specdec.kv_cache import KVCache
+from specdec.finite import first_fault
+from specdec.kv_cache import KVCache, ScratchKVCache
+from specdec.slots import chain_ancestors
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -36,6 +39,11 @@ class Pass:
     logits: Tensor  # [B, n, V] fp32; only the rows from `logits_from` on
     hidden: Tensor  # [B, n, H] after the final norm: what the output matrix reads
     taps: dict[int, Tensor]  # layer -> its input [B, n, H]; Hugging Face calls it hidden_states[layer]
+
+    @cached_property
+    def finite(self) -> Tensor:
+        """Whether all logits are finite, a bool on the device: a NaN or an infinity makes their sum one."""
+        return self.logits.sum().isfinite()
 
 
 @dataclass(frozen=True)
@@ -90,18 +98,6 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return x * cos + torch.cat((-second, first), dim=-1) * sin
 
 
-def causal_mask(lengths: list[int], n: int, device: torch.device | None = None) -> Tensor:
-    """mask [B, n, S] bool: new token i of sequence b sees slots 0 .. lengths[b] + i. S = max(lengths) + n.
-
-    lengths = [2], n = 3:      1 1 1 . .
-                               1 1 1 1 .
-                               1 1 1 1 1
-    """
-    slots = torch.arange(max(lengths) + n, device=device)  # [S]
-    last_seen = torch.tensor(lengths, device=device)[:, None] + torch.arange(n, device=device)  # [B, n]
-    return slots <= last_seen[:, :, None]
-
-
 def attention_bias(mask: Tensor, group: int, dtype: torch.dtype) -> Tensor:
     """mask [B, n, S] -> what is added to the attention scores: 0 or -inf, [B, 1, group * n, S], see
     `attention`.
@@ -148,7 +144,8 @@ class Verifier:
             )
             for i in range(config.layers)
         ]
-        self.cos, self.sin = (table.to(self.dtype) for table in rope_tables(config))  # [context, head]
+        self.cos, self.sin = (table.to(self.embedding) for table in rope_tables(config))  # [context, head]
+        self._steps = torch.arange(config.context_length, device=self.embedding.device)
 
     @classmethod
     def load(cls, path: Path | str | None = None, precision: str = "fp32") -> Self:
@@ -182,35 +179,50 @@ class Verifier:
     def forward(
         self,
         tokens: Tensor,
-        cache: KVCache | None = None,
+        cache: KVCache | ScratchKVCache | None = None,
         positions: Tensor | None = None,
         mask: Tensor | None = None,
         taps: tuple[int, ...] = (),
         logits_from: int = 0,
+        ancestors: Tensor | None = None,
+        wait: bool = False,
+        span: int | None = None,
+        check: bool = True,
     ) -> Pass:
         """One pass over new tokens [B, n].
 
-        cache        what came before; the new keys and values are appended to it. None: nothing came before.
-        positions    [B, n], place of each token in its sequence. None: one by one behind the cached ones.
-        mask         [B, n, S] bool, True where a new token may look at a slot. None: causal.
+        cache        what came before. The n new ones are added, or wait for `cache.accept`. None: nothing
+                     came before, and nothing is kept.
+        positions    [B, n], place of each token in its sequence. None: behind the cached ones by its depth.
+        mask         [B, n, S] bool, True where a new token may look at a slot; S and the order of the slots
+                     are the cache's. None: the cached ones and the ancestors.
         taps         layers whose input to hand out, from 0 to layers - 1.
         logits_from  first of the n rows to compute logits for; -1 is the last alone, enough for a prefill.
+        ancestors    [B, n, n] bool: which of the new tokens each descends from, itself included, as in
+                     `DraftTree.ancestors`. Such rows always wait. None: a chain.
+        wait         the rows of a chain wait as well.
+        span         how many cached slots to attend over, see `KVCache.start`.
+        check        look at the values. False: the host reads nothing, and whether the logits are finite is
+                     for the caller to ask (`Pass.finite`, then specdec/finite.py).
 
-        The slots are the cached ones and then the n new ones: S = max(cache.lengths) + n. Raises
-        SpecdecError, before anything is written, when a shape, id, position or layer is out of range or
-        the cache is too short.
+        Raises SpecdecError, before anything is written, when a shape, id, position or layer is out of range
+        or the cache is too short, and before anything counts as cached, when logits are NaN or infinite.
         """
-        batch, n = self._check(tokens, cache, taps, logits_from)
-        lengths = [0] * batch if cache is None else cache.lengths
-        if positions is None:
-            positions = torch.tensor(lengths, device=tokens.device)[:, None]
-            positions = positions + torch.arange(n, device=tokens.device)
-        if mask is None:
-            mask = causal_mask(lengths, n, tokens.device)
-        self._check_places(positions, mask, (batch, n, max(lengths) + n))
+        self._check_shapes(tokens, cache, positions, mask, taps, logits_from, ancestors, span)
+        if check:
+            self._check_values(tokens, positions, mask)
+        batch, n = tokens.shape
+        if cache is not None:
+            cache.start(n, wait or ancestors is not None, span)
         config = self.config
-        cos, sin = self.cos[positions][:, None], self.sin[positions][:, None]  # [B, 1, n, head]
-        bias = attention_bias(mask, config.heads // config.kv_heads, self.dtype)  # [B, 1, group * n, S]
+        cos, sin = self._rotations(n, cache, positions, ancestors)  # [B or 1, 1, n, head]
+        if mask is not None:
+            seen = mask
+        elif cache is not None:
+            seen = cache.mask(ancestors)
+        else:
+            seen = chain_ancestors(n, tokens.device) if ancestors is None else ancestors
+        bias = attention_bias(seen, config.heads // config.kv_heads, self.dtype)  # [B or 1, 1, group * n, S]
 
         x = self.embedding[tokens]  # [B, n, H]
         tapped: dict[int, Tensor] = {}
@@ -225,66 +237,102 @@ class Verifier:
             v = F.linear(normed, layer.v).view(split).transpose(1, 2)
             q, k = rotate(q, cos, sin), rotate(k, cos, sin)
             if cache is not None:
-                k, v = cache.append(i, k, v)  # [B, kv_heads, S, head]
+                k, v = cache.write(i, k, v)  # [B, kv_heads, S, head]
             x = x + F.linear(attention(q, k, v, bias), layer.o)
 
             normed = rms_norm(x, layer.mlp_norm, config.norm_eps)
             gated = F.silu(F.linear(normed, layer.gate)) * F.linear(normed, layer.up)  # [B, n, intermediate]
             x = x + F.linear(gated, layer.down)
 
-        if cache is not None:
-            cache.advance(n)
         hidden = rms_norm(x, self.final_norm, config.norm_eps)
         logits = F.linear(hidden[:, logits_from:], self.output).float()
-        return Pass(logits, hidden, tapped)
+        found = Pass(logits, hidden, tapped)
+        if check and not found.finite:
+            options = {"positions": positions, "mask": mask, "ancestors": ancestors, "span": span}
+            raise SpecdecError(first_fault(self, tokens, cache, **options))
+        if cache is not None:
+            cache.finish()
+        return found
 
-    def _check(
-        self, tokens: Tensor, cache: KVCache | None, taps: tuple[int, ...], logits_from: int
-    ) -> tuple[int, int]:
-        """Batch and width of `tokens`; raises SpecdecError where these arguments cannot be run."""
+    def _rotations(
+        self,
+        n: int,
+        cache: KVCache | ScratchKVCache | None,
+        positions: Tensor | None,
+        ancestors: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """cos and sin of each new token's position, [B, 1, n, head], or [1, 1, n, head] if all are alike."""
+        if positions is None:
+            at = 0 if cache is None else cache.ledger.at
+            if at is not None and ancestors is None:
+                return self.cos[None, None, at : at + n], self.sin[None, None, at : at + n]
+            cached = 0 if cache is None else cache.ledger.cached[:, None]
+            depths = self._steps[:n] if ancestors is None else ancestors.sum(-1) - 1
+            # Clamped for the sake of a sequence that has ended at the end of the context.
+            positions = (cached + depths).clamp(max=self.config.context_length - 1)
+        return self.cos[positions][:, None], self.sin[positions][:, None]
+
+    def _check_shapes(
+        self,
+        tokens: Tensor,
+        cache: KVCache | ScratchKVCache | None,
+        positions: Tensor | None,
+        mask: Tensor | None,
+        taps: tuple[int, ...],
+        logits_from: int,
+        ancestors: Tensor | None,
+        span: int | None,
+    ) -> None:
+        """Raise SpecdecError where these arguments cannot be run, whatever the values in the tensors."""
         if tokens.dim() != 2 or tokens.dtype != torch.int64 or 0 in tokens.shape:
             raise SpecdecError(
                 f"tokens must be int64 [B, n], not empty, got {tokens.dtype} {list(tokens.shape)}"
             )
         batch, n = tokens.shape
-        low, high = int(tokens.min()), int(tokens.max())
-        if low < 0 or high >= self.config.vocab_size:
+        if cache is not None and (cache.batch != batch or cache.keys.dtype != self.dtype):
             raise SpecdecError(
-                f"token ids must be from 0 to {self.config.vocab_size - 1}, got {low if low < 0 else high}"
+                f"the cache is for {cache.batch} sequences in {cache.keys.dtype}, "
+                f"but the pass has {batch} in {self.dtype}"
             )
-        if cache is not None:
-            if cache.batch != batch or cache.keys.dtype != self.dtype:
+        if cache is None and positions is None and n > self.config.context_length:
+            raise SpecdecError(self._outside(n - 1))
+        if positions is not None and positions.shape != tokens.shape:
+            raise SpecdecError(f"positions must be [B, n] = {[batch, n]}, got {list(positions.shape)}")
+        slots = n if cache is None else n + (cache.ledger.bound if span is None else span)
+        for name, x, shape in (("mask", mask, "S"), ("ancestors", ancestors, "n")):
+            expected = [batch, n, slots if shape == "S" else n]
+            if x is not None and (list(x.shape) != expected or x.dtype != torch.bool):
                 raise SpecdecError(
-                    f"the cache is for {cache.batch} sequences in {cache.keys.dtype}, "
-                    f"but the pass has {batch} in {self.dtype}"
+                    f"{name} must be bool [B, n, {shape}] = {expected}, got {x.dtype} {list(x.shape)}"
                 )
-            cache.check_room(n)
         if wrong := [layer for layer in taps if not 0 <= layer < self.config.layers]:
             raise SpecdecError(f"taps must be layers from 0 to {self.config.layers - 1}, got {wrong[0]}")
         if not -n <= logits_from < n:
             raise SpecdecError(
                 f"logits_from must be from {-n} to {n - 1} for {n} new tokens, got {logits_from}"
             )
-        return batch, n
 
-    def _check_places(self, positions: Tensor, mask: Tensor, shape: tuple[int, int, int]) -> None:
-        """Raise SpecdecError unless positions [B, n] and mask [B, n, S] fit `shape` = B, n, S."""
-        if tuple(positions.shape) != shape[:2]:
-            raise SpecdecError(f"positions must be [B, n] = {list(shape[:2])}, got {list(positions.shape)}")
-        low, high = int(positions.min()), int(positions.max())
-        if low < 0 or high >= self.config.context_length:
+    def _check_values(self, tokens: Tensor, positions: Tensor | None, mask: Tensor | None) -> None:
+        """Read the tensors and raise SpecdecError where a value is out of range."""
+        low, high = int(tokens.min()), int(tokens.max())
+        if low < 0 or high >= self.config.vocab_size:
             raise SpecdecError(
-                f"position {low if low < 0 else high} is outside the verifier's context of "
-                f"{self.config.context_length} tokens: use a shorter prompt or fewer new tokens"
+                f"token ids must be from 0 to {self.config.vocab_size - 1}, got {low if low < 0 else high}"
             )
-        if tuple(mask.shape) != shape or mask.dtype != torch.bool:
-            raise SpecdecError(
-                f"mask must be bool [B, n, S] = {list(shape)}, got {mask.dtype} {list(mask.shape)}"
-            )
-        if not bool(mask.any(-1).all()):
+        if positions is not None:
+            low, high = int(positions.min()), int(positions.max())
+            if low < 0 or high >= self.config.context_length:
+                raise SpecdecError(self._outside(low if low < 0 else high))
+        if mask is not None and not bool(mask.any(-1).all()):
             raise SpecdecError(
                 "mask has a row without any True: each new token must see at least one slot, itself"
             )
+
+    def _outside(self, position: int) -> str:
+        return (
+            f"position {position} is outside the verifier's context of {self.config.context_length} tokens: "
+            "use a shorter prompt or fewer new tokens"
+        )
 
 
 def _dtype(precision: str) -> torch.dtype:

@@ -16,7 +16,9 @@ from random_llama import SHAPES, random_llama, some_tokens
 from specdec import weights
 from specdec.checkpoint import LlamaConfig, RopeScaling
 from specdec.errors import SpecdecError
-from specdec.verifier import PRECISIONS, Verifier, causal_mask
+from specdec.finite import first_fault
+from specdec.slots import chain_ancestors, tree_mask
+from specdec.verifier import PRECISIONS, Verifier
 
 TEXT = """The verifier reads eight tokens in about the time it takes to read one, because reading the weights
 from memory is most of the work. A draft that is right three times out of four therefore saves more than half
@@ -234,8 +236,8 @@ def test_a_batch_with_a_length_per_sequence_equals_each_sequence_alone(theirs, s
         torch.testing.assert_close(found[b], alone, rtol=1e-4, atol=1e-4)
 
 
-def test_the_causal_mask_lets_a_token_see_the_cached_slots_the_earlier_new_ones_and_itself():
-    assert causal_mask([2, 0], 3).int().tolist() == [
+def test_the_mask_of_a_chain_shows_the_cached_slots_the_earlier_new_ones_and_the_token_itself():
+    assert tree_mask(torch.tensor([2, 0]), chain_ancestors(3), span=2).int().tolist() == [
         [[1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1, 1, 1, 1, 1]],
         [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]],
     ]
@@ -332,3 +334,48 @@ def test_a_refused_pass_leaves_the_cache_as_it_was(small):
 def test_an_unknown_precision_is_refused_with_the_known_ones():
     with pytest.raises(SpecdecError, match="one of fp32, bf16, got 'fp16'"):
         Verifier.load(precision="fp16")
+
+
+# --- logits that are none ---
+
+
+def broken(where: str) -> Verifier:
+    """A random verifier with one infinite weight, in the tensor of that name."""
+    theirs = random_llama()
+    state = {name: t.clone() for name, t in theirs.state_dict().items()}
+    state[where].view(-1)[0] = torch.inf
+    return Verifier.from_state(ours(theirs).config, state)
+
+
+@pytest.mark.parametrize(
+    ("where", "stage"),
+    [
+        ("model.embed_tokens.weight", "the embedding puts out"),
+        ("model.layers.0.mlp.down_proj.weight", r"layer 0 \(of 3, counted from 0\) puts out"),
+        ("model.layers.1.self_attn.v_proj.weight", r"layer 1 \(of 3, counted from 0\) puts out"),
+        ("model.layers.2.mlp.up_proj.weight", r"layer 2 \(of 3, counted from 0\) or the final norm puts out"),
+        ("model.norm.weight", r"layer 2 \(of 3, counted from 0\) or the final norm puts out"),
+        ("lm_head.weight", "the output matrix puts out"),
+    ],
+)
+def test_logits_that_are_not_finite_are_refused_with_the_first_layer_that_is_not_and_nothing_is_cached(
+    where, stage
+):
+    verifier = broken(where)
+    tokens = torch.tensor([[5, 0, 7]])  # the embedding of token 0 is the one with the infinite weight
+    row = 1 if "embed" in where else 0
+    for cache in (None, verifier.new_cache()):
+        with pytest.raises(
+            SpecdecError, match=rf"^{stage} NaN or infinite numbers in row {row} of sequence 0"
+        ):
+            verifier.forward(tokens, cache)
+    assert cache.length == 0
+
+
+def test_a_pass_that_is_not_checked_tells_whether_its_logits_are_finite(small):
+    assert small.forward(TOKENS, check=False).finite
+    verifier = broken("lm_head.weight")
+    cache = verifier.new_cache()
+    assert not verifier.forward(TOKENS, cache, wait=True, check=False).finite
+    assert first_fault(verifier, TOKENS, cache).startswith("the output matrix puts out")
+    assert cache.length == 0
