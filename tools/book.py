@@ -174,9 +174,9 @@ def build() -> int:
 
 def main() -> int:
     try:
-        from specdec.weights import ensure
+        from specdec.weights import fetch
 
-        ensure()  # prints its own progress when it has to fetch
+        fetch()  # with its own progress bar; at once when the file is there
         return build()
     except KeyboardInterrupt:
         print(
