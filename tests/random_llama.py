@@ -2,6 +2,9 @@
 
 import torch
 
+from specdec.checkpoint import LlamaConfig, RopeScaling
+from specdec.verifier import Verifier
+
 SHAPES = {
     "one query head per key-value head, untied": {"num_key_value_heads": 4, "tie_word_embeddings": False},
     "four query heads share one, tied": {"num_key_value_heads": 1, "tie_word_embeddings": True},
@@ -39,6 +42,34 @@ def random_llama(seed: int = 0, **changes):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return LlamaForCausalLM(TheirConfig(**(sizes | changes))).eval()
+
+
+def ours(theirs) -> Verifier:
+    """The same model as a Verifier, by way of plain tensors."""
+    c = theirs.config
+    rope = c.rope_parameters
+    scaling = None
+    if rope["rope_type"] == "llama3":
+        names = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+        scaling = RopeScaling(*(rope[name] for name in names))
+    config = LlamaConfig(
+        vocab_size=c.vocab_size,
+        hidden=c.hidden_size,
+        intermediate=c.intermediate_size,
+        layers=c.num_hidden_layers,
+        heads=c.num_attention_heads,
+        kv_heads=c.num_key_value_heads,
+        head_size=c.head_dim,
+        context_length=c.max_position_embeddings,
+        rope_base=rope["rope_theta"],
+        norm_eps=c.rms_norm_eps,
+        tied=c.tie_word_embeddings,
+        rope_scaling=scaling,
+    )
+    state = dict(theirs.state_dict())
+    if config.tied:
+        del state["lm_head.weight"]
+    return Verifier.from_state(config, state)
 
 
 def some_tokens(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -11,10 +11,9 @@ import time
 
 import pytest
 import torch
-from random_llama import SHAPES, random_llama, some_tokens
+from random_llama import SHAPES, ours, random_llama, some_tokens
 
 from specdec import weights
-from specdec.checkpoint import LlamaConfig, RopeScaling
 from specdec.errors import SpecdecError
 from specdec.finite import first_fault
 from specdec.slots import chain_ancestors, tree_mask
@@ -148,34 +147,6 @@ def test_the_fetched_model_has_the_published_sizes(verifier):
 
 
 # --- small random models of other shapes ---
-
-
-def ours(theirs) -> Verifier:
-    """The same model as a Verifier, by way of plain tensors."""
-    c = theirs.config
-    rope = c.rope_parameters
-    scaling = None
-    if rope["rope_type"] == "llama3":
-        names = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
-        scaling = RopeScaling(*(rope[name] for name in names))
-    config = LlamaConfig(
-        vocab_size=c.vocab_size,
-        hidden=c.hidden_size,
-        intermediate=c.intermediate_size,
-        layers=c.num_hidden_layers,
-        heads=c.num_attention_heads,
-        kv_heads=c.num_key_value_heads,
-        head_size=c.head_dim,
-        context_length=c.max_position_embeddings,
-        rope_base=rope["rope_theta"],
-        norm_eps=c.rms_norm_eps,
-        tied=c.tie_word_embeddings,
-        rope_scaling=scaling,
-    )
-    state = dict(theirs.state_dict())
-    if config.tied:
-        del state["lm_head.weight"]
-    return Verifier.from_state(config, state)
 
 
 @pytest.fixture(scope="module")
