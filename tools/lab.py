@@ -40,6 +40,8 @@ def main(arguments: list[str]) -> int:
     new = copy_missing(ROOT / "notebooks", workspace)
     print(f"{len(new)} new file(s) copied into {workspace}; what was there already is untouched", flush=True)
     command = [sys.executable, "-m", "jupyterlab", f"--port={PORT}", *arguments]
+    # Nothing leaves the machine: no news feed, no look for updates.
+    command += ["--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
     # Without jupytext's contents manager, a copy cannot be paired with a source by accident either.
     command += [
         "--ServerApp.contents_manager_class=jupyter_server.services.contents.largefilemanager.AsyncLargeFileManager"
