@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from specdec.kv_cache import KVCache, ScratchKVCache
+    from specdec.kv_cache import Cache
     from specdec.verifier import Verifier
 
 TRY = "check the weights and the precision, nothing that this pass gives can be trusted"
 
 
-def first_fault(
-    verifier: Verifier, tokens: Tensor, cache: KVCache | ScratchKVCache | None = None, **options: Any
-) -> str:
+def first_fault(verifier: Verifier, tokens: Tensor, cache: Cache | None = None, **options: Any) -> str:
     """One sentence that names the first layer whose output is not finite, and the position where.
 
     tokens, cache and options (positions, mask, ancestors) are those of the pass whose logits were not finite.

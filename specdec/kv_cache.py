@@ -250,3 +250,6 @@ class ScratchKVCache:
     def length(self) -> int:
         """Cached positions of every sequence; raises SpecdecError where the sequences differ."""
         return self.ledger.length
+
+
+Cache = KVCache | ScratchKVCache

@@ -1,10 +1,10 @@
 """The verifier: a Llama-family language model whose distribution must come out.
 
 One forward pass over n new tokens gives the logits after each of them. What speculative decoding needs is
-passed in: a KV cache with what came before, the positions of the new tokens (nodes of a tree share
-positions), a mask that says which slots each new token may look at, and taps that hand out hidden states for
-a draft to read. Sampling, acceptance and rollback are left to others, and so is text: there are only token
-ids here.
+passed in: a KV cache with what came before, which of the new tokens descends from which (from that follow
+their positions, which nodes of a tree share, and the mask that says which slots each may look at), and taps
+that hand out hidden states for a draft to read. Sampling, acceptance and rollback are left to others, and so
+is text: there are only token ids here.
 
 Layout: tokens [B, n], hidden states [B, n, H], queries [B, heads, n, head], keys and values [B, kv_heads, S,
 head], where S = cached slots + n new ones. Sources: Touvron et al. 2023 (Llama), Ainslie et al. 2023
@@ -26,7 +26,7 @@ from specdec.bench import usable_cores
 from specdec.checkpoint import LlamaConfig, State, check_state, load_folder, load_gguf
 from specdec.errors import SpecdecError
 from specdec.finite import first_fault
-from specdec.kv_cache import KVCache, ScratchKVCache
+from specdec.kv_cache import Cache, KVCache
 from specdec.slots import chain_ancestors
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -179,7 +179,7 @@ class Verifier:
     def forward(
         self,
         tokens: Tensor,
-        cache: KVCache | ScratchKVCache | None = None,
+        cache: Cache | None = None,
         positions: Tensor | None = None,
         mask: Tensor | None = None,
         taps: tuple[int, ...] = (),
@@ -257,7 +257,7 @@ class Verifier:
     def _rotations(
         self,
         n: int,
-        cache: KVCache | ScratchKVCache | None,
+        cache: Cache | None,
         positions: Tensor | None,
         ancestors: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
@@ -275,7 +275,7 @@ class Verifier:
     def _check_shapes(
         self,
         tokens: Tensor,
-        cache: KVCache | ScratchKVCache | None,
+        cache: Cache | None,
         positions: Tensor | None,
         mask: Tensor | None,
         taps: tuple[int, ...],

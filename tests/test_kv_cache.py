@@ -99,6 +99,29 @@ def test_the_longest_running_sequence_decides_whether_a_batch_overflows(kind):
 
 
 @both
+@pytest.mark.parametrize("options", [{}, {"wait": True}, {"ancestors": TREE.expand(2, -1, -1)}])
+def test_what_a_sequence_that_ended_at_the_end_of_the_context_computes_harms_nobody(kind, options):
+    """Rows for slots and positions that do not exist: the sequence stays as it is, the other is right."""
+    verifier = tiny_verifier(context=8)
+    cache = kind(verifier.config, batch=2)
+    verifier.forward(sequence(8, batch=2), cache)
+    cache.rollback([8, 2])
+    cache.ledger.end(0)
+    before = cache.keys[:, 0].clone()
+    rows = sequence(4, seed=1, batch=2)
+    found = verifier.forward(rows, cache, **options).logits
+    assert found.isfinite().all()
+    if options:
+        cache.accept(
+            torch.tensor([[0, 1, 3], [0, 1, 3]]) if "ancestors" in options else None, torch.tensor([2, 2])
+        )
+    assert cache.lengths == [8, 4 if options else 6]
+    assert torch.equal(cache.keys[:, 0], before)
+    alone = torch.cat((sequence(8, batch=2)[1, :2], rows[1, :2]))[None]
+    torch.testing.assert_close(found[1, :2], verifier.forward(alone).logits[0, 2:])
+
+
+@both
 def test_room_that_the_host_only_underestimates_is_found_by_reading_the_lengths(kind):
     """Two rounds whose counts the host never learned: as far as it knows, eight tokens may be cached."""
     cache = kind(VERIFIER.config, capacity=8)
