@@ -69,6 +69,7 @@ def main() -> int:
     parser.add_argument("--public", type=int, default=3, help="prompts of each public file")
     options = parser.parse_args()
 
+    origin = stamp(seed=0)  # now: what is committed while this runs is not what ran
     tokenizer = load_tokenizer()
     rows: dict[str, list[dict[str, Any]]] = {}
     for precision in ("fp32", "bf16"):
@@ -95,7 +96,7 @@ def main() -> int:
         "draft_length": DRAFT_LENGTH,
         "max_new_tokens": options.tokens,
         "near_tie": NEAR_TIE,
-        **stamp(seed=0),
+        **origin,
         "summary": summary,
         **rows,
     }
