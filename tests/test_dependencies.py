@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -39,7 +40,10 @@ def test_every_declared_dependency_has_a_pin_inside_its_range(requirement: Requi
 
 def test_every_installed_package_has_the_pinned_version() -> None:
     pins = read_pins()
-    installed = {canonicalize_name(d.metadata["Name"]): Version(d.version) for d in metadata.distributions()}
+    # this environment's own folders: setuptools puts copies that it carries along on the path of a test run
+    folders = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+    found = metadata.distributions(path=folders)
+    installed = {canonicalize_name(d.metadata["Name"]): Version(d.version) for d in found}
     unlike = {
         name: (str(installed[name]), str(pin))
         for name, pin in pins.items()
