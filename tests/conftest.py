@@ -1,7 +1,7 @@
 """What holds for every test: an interrupt reaches the programs that the tests start.
 
-A shell that starts a job in the background has it ignore SIGINT, and every child inherits that. The tests that
-press Ctrl-C for a user would then wait for ever, so the handler is put back before anything is started.
+A shell that starts a job in the background has it ignore SIGINT, and every child inherits that. The tests
+that press Ctrl-C for a user would then wait for ever, so the handler is put back before anything is started.
 """
 
 import signal
