@@ -9,7 +9,9 @@ Sources: the GGUF specification (ggml-org/ggml, docs/gguf.md); `config.json` of 
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from specdec.errors import SpecdecError
+from specdec.int4 import READERS, Codes
 
-State = dict[str, Tensor]
+State = dict[str, Tensor | Codes]
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def expected_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def check_state(config: LlamaConfig, state: State, source: str) -> None:
+def check_state(config: LlamaConfig, state: Mapping[str, Tensor | Codes], source: str) -> None:
     """Raise SpecdecError unless `state` has exactly the tensors of `config`; the error names `source`."""
     if config.heads % config.kv_heads or config.head_size % 2:
         raise SpecdecError(
@@ -153,6 +156,49 @@ def load_gguf(path: Path, dtype: torch.dtype = torch.float32) -> tuple[LlamaConf
 
     Raises SpecdecError when it is no readable GGUF or of another architecture, or a tensor does not fit.
     """
+    config, reader = _gguf_config(path)
+    state: State = {}
+    for tensor in reader.tensors:
+        weight = torch.tensor(dequantize(tensor.data, tensor.tensor_type))
+        name = _hugging_face_name(tensor.name)
+        if heads := _reordered(name, config):
+            weight = unpermute(weight, heads)
+        state[name] = weight.to(dtype)
+    check_state(config, state, str(path))
+    return config, state
+
+
+def load_gguf_codes(path: Path) -> tuple[LlamaConfig, State]:
+    """Read a GGUF file of architecture `llama`, its matrices as the codes that the file holds.
+
+    Raises SpecdecError as `load_gguf`, and when a matrix is in a form that the 4-bit kernel cannot take.
+    """
+    if path.is_dir():
+        raise SpecdecError(
+            f"precision int4 takes its codes from a GGUF file, and {path} is a folder: use bf16"
+        )
+    config, reader = _gguf_config(path)
+    state: State = {}
+    for tensor in reader.tensors:
+        name = _hugging_face_name(tensor.name)
+        kind = tensor.tensor_type.name
+        if tensor.data.ndim < 2:
+            state[name] = torch.tensor(dequantize(tensor.data, tensor.tensor_type))
+        elif kind not in READERS:
+            raise SpecdecError(
+                f"precision int4 reads codes of {' and '.join(READERS)}, but {path} has {tensor.name} in "
+                f"{kind}: use precision bf16"
+            )
+        else:
+            codes = READERS[kind](torch.tensor(tensor.data))
+            heads = _reordered(name, config)
+            state[name] = codes.rows(partial(unpermute, heads=heads)) if heads else codes
+    check_state(config, state, str(path))
+    return config, state
+
+
+def _gguf_config(path: Path) -> tuple[LlamaConfig, GGUFReader]:
+    """The sizes of the model in a GGUF file, and the reader of its tensors."""
     meta, reader = open_gguf(path)
     if meta.get("general.architecture") != "llama":
         raise SpecdecError(f"{path} has architecture {meta.get('general.architecture')!r}, expected 'llama'")
@@ -173,17 +219,14 @@ def load_gguf(path: Path, dtype: torch.dtype = torch.float32) -> tuple[LlamaConf
         )
     except KeyError as error:
         raise SpecdecError(f"{path} lacks the metadata key {error.args[0]}") from error
-    state: State = {}
-    for tensor in reader.tensors:
-        weight = torch.tensor(dequantize(tensor.data, tensor.tensor_type))
-        name = _hugging_face_name(tensor.name)
-        if name.endswith("q_proj.weight"):
-            weight = unpermute(weight, config.heads)
-        elif name.endswith("k_proj.weight"):
-            weight = unpermute(weight, config.kv_heads)
-        state[name] = weight.to(dtype)
-    check_state(config, state, str(path))
-    return config, state
+    return config, reader
+
+
+def _reordered(name: str, config: LlamaConfig) -> int:
+    """The number of heads of a matrix whose rows llama.cpp reorders, see `unpermute`; 0 for the others."""
+    if name.endswith("q_proj.weight"):
+        return config.heads
+    return config.kv_heads if name.endswith("k_proj.weight") else 0
 
 
 def _hugging_face_name(name: str) -> str:
@@ -223,10 +266,10 @@ def load_folder(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[Llama
         shards = sorted(set(read_json(index).get("weight_map", {}).values()))
     else:
         shards = ["model.safetensors"]
-    state: State = {}
+    stored: dict[str, Tensor] = {}
     for shard in shards:
         try:
-            state |= load_file(folder / shard)
+            stored |= load_file(folder / shard)
         except FileNotFoundError as error:
             raise SpecdecError(
                 f"{folder} lacks the weights file {shard} (safetensors is the format read here)"
@@ -234,7 +277,9 @@ def load_folder(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[Llama
         except (OSError, SafetensorError) as error:
             raise SpecdecError(f"{folder / shard} is not a readable safetensors file: {error}") from error
     # Some checkpoints also store what follows from the configuration.
-    state = {name: t.to(dtype) for name, t in state.items() if not name.endswith("rotary_emb.inv_freq")}
+    state: State = {
+        name: t.to(dtype) for name, t in stored.items() if not name.endswith("rotary_emb.inv_freq")
+    }
     if config.tied:
         state.pop("lm_head.weight", None)
     check_state(config, state, str(folder))

@@ -39,6 +39,7 @@ app = typer.Typer(
 class Precision(StrEnum):
     fp32 = "fp32"
     bf16 = "bf16"
+    int4 = "int4"
 
 
 def at_least_one(value: int) -> int:
@@ -285,7 +286,8 @@ def verdict(result: dict[str, Any]) -> str:
     if not result["identical_to_plain"]:
         if result["precision"] == "fp32":
             return "output: DIFFERS from plain decoding"
-        return "output: differs from plain decoding, by rounding in bf16 (use --precision fp32)"
+        rounded = result["precision"]
+        return f"output: differs from plain decoding, by rounding in {rounded} (use --precision fp32)"
     if ties := result["near_ties"]:
         places = ", ".join(str(tie["position"]) for tie in ties)
         return f"output: identical to plain decoding, up to near-ties (best logits within 0.001) at {places}"

@@ -12,6 +12,7 @@ head], where S = cached slots + n new ones. Sources: Touvron et al. 2023 (Llama)
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,13 +24,16 @@ from torch import Tensor
 
 from specdec import weights
 from specdec.bench import usable_cores
-from specdec.checkpoint import LlamaConfig, State, check_state, load_folder, load_gguf
+from specdec.checkpoint import LlamaConfig, State, check_state, load_folder, load_gguf, load_gguf_codes
 from specdec.errors import SpecdecError
 from specdec.finite import first_fault
+from specdec.int4 import Codes
 from specdec.kv_cache import Cache, KVCache
+from specdec.linear import Matrix, as_tensor, linear, prepare
 from specdec.slots import chain_ancestors
 
-PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
+# precision -> what activations and the KV cache are in
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "int4": torch.bfloat16}
 
 
 @dataclass(frozen=True)
@@ -51,14 +55,11 @@ class Layer:
     """Weights of one transformer layer; matrices are [out, in]."""
 
     attention_norm: Tensor  # [H]
-    q: Tensor  # [heads * head, H]
-    k: Tensor  # [kv_heads * head, H]
-    v: Tensor  # [kv_heads * head, H]
-    o: Tensor  # [H, heads * head]
+    qkv: Matrix  # [(heads + 2 * kv_heads) * head, H]
+    o: Matrix  # [H, heads * head]
     mlp_norm: Tensor  # [H]
-    gate: Tensor  # [intermediate, H]
-    up: Tensor  # [intermediate, H]
-    down: Tensor  # [H, intermediate]
+    gate_up: Matrix  # [2 * intermediate, H]
+    down: Matrix  # [H, intermediate]
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -123,27 +124,37 @@ class Verifier:
     """A Llama-family model in plain torch. Build it with `load` or `from_state`."""
 
     def __init__(self, config: LlamaConfig, state: State, precision: str) -> None:
+        """Takes the tensors out of `state` one by one, so that no weight is in memory twice."""
         self.config = config
         self.precision = precision
         self.dtype = _dtype(precision)
-        weight = {name.removesuffix(".weight"): tensor.to(self.dtype) for name, tensor in state.items()}
-        self.embedding = weight["model.embed_tokens"]  # [V, H]
-        self.output = self.embedding if config.tied else weight["lm_head"]  # [V, H]
-        self.final_norm = weight["model.norm"]  # [H]
-        self.layers = [
-            Layer(
-                attention_norm=weight[f"model.layers.{i}.input_layernorm"],
-                q=weight[f"model.layers.{i}.self_attn.q_proj"],
-                k=weight[f"model.layers.{i}.self_attn.k_proj"],
-                v=weight[f"model.layers.{i}.self_attn.v_proj"],
-                o=weight[f"model.layers.{i}.self_attn.o_proj"],
-                mlp_norm=weight[f"model.layers.{i}.post_attention_layernorm"],
-                gate=weight[f"model.layers.{i}.mlp.gate_proj"],
-                up=weight[f"model.layers.{i}.mlp.up_proj"],
-                down=weight[f"model.layers.{i}.mlp.down_proj"],
+
+        def matrix(*names: str) -> Matrix:
+            return prepare([state.pop(f"{name}.weight") for name in names], self.dtype)
+
+        def vector(name: str) -> Tensor:
+            return as_tensor(state.pop(f"{name}.weight"), self.dtype)
+
+        self.layers = []
+        for i in range(config.layers):
+            at = f"model.layers.{i}"
+            self.layers.append(
+                Layer(
+                    attention_norm=vector(f"{at}.input_layernorm"),
+                    qkv=matrix(*(f"{at}.self_attn.{part}_proj" for part in "qkv")),
+                    o=matrix(f"{at}.self_attn.o_proj"),
+                    mlp_norm=vector(f"{at}.post_attention_layernorm"),
+                    gate_up=matrix(f"{at}.mlp.gate_proj", f"{at}.mlp.up_proj"),
+                    down=matrix(f"{at}.mlp.down_proj"),
+                )
             )
-            for i in range(config.layers)
-        ]
+        self.final_norm = vector("model.norm")  # [H]
+        table = state.pop("model.embed_tokens.weight")
+        self.embedding = as_tensor(table, self.dtype)  # [V, H]
+        if not config.tied:
+            self.output = matrix("lm_head")  # [V, H]
+        else:
+            self.output = prepare([table], self.dtype) if isinstance(table, Codes) else self.embedding
         self.cos, self.sin = (table.to(self.embedding) for table in rope_tables(config))  # [context, head]
         self._steps = torch.arange(config.context_length, device=self.embedding.device)
 
@@ -151,8 +162,9 @@ class Verifier:
     def load(cls, path: Path | str | None = None, precision: str = "fp32") -> Self:
         """Read a GGUF file or a checkpoint folder in Hugging Face layout; None is the fetched SmolLM2.
 
-        precision: "fp32" or "bf16". Raises MissingWeights when the weights were never fetched, SpecdecError
-        when the file or folder is not one this forward pass can run.
+        precision: "fp32"; "bf16"; or "int4", the codes of a Q4_1 GGUF file and activations in bf16 (see
+        int4.py). Raises MissingWeights when the weights were never fetched, SpecdecError when the file or
+        folder is not one this forward pass can run.
         """
         # Threads beyond the cores wait for each other at every matrix product: in a container with a few of
         # the cores of a large machine, a pass would take ten times as long.
@@ -160,16 +172,22 @@ class Verifier:
             torch.set_num_threads(cores)
         dtype = _dtype(precision)
         path = weights.ensure() if path is None else Path(path)
+        if precision == "int4":
+            return cls(*load_gguf_codes(path), precision)
         config, state = load_folder(path, dtype) if path.is_dir() else load_gguf(path, dtype)
         return cls(config, state, precision)
 
     @classmethod
-    def from_state(cls, config: LlamaConfig, state: State, precision: str = "fp32") -> Self:
+    def from_state(
+        cls, config: LlamaConfig, state: Mapping[str, Tensor | Codes], precision: str = "fp32"
+    ) -> Self:
         """Build from tensors under Hugging Face names; raises SpecdecError when one is missing or
-        misshapen.
+        misshapen, or the precision is int4, whose codes only a file has.
         """
+        if precision == "int4":
+            raise SpecdecError("precision int4 takes its codes from a GGUF file: use Verifier.load")
         check_state(config, state, "the given state")
-        return cls(config, state, precision)
+        return cls(config, dict(state), precision)
 
     def new_cache(self, batch: int = 1, capacity: int | None = None) -> KVCache:
         """An empty cache of this verifier's shape and precision; capacity None is the whole context."""
@@ -231,21 +249,19 @@ class Verifier:
                 tapped[i] = x
 
             normed = rms_norm(x, layer.attention_norm, config.norm_eps)
-            split = (batch, n, -1, config.head_size)
-            q = F.linear(normed, layer.q).view(split).transpose(1, 2)  # [B, heads, n, head]
-            k = F.linear(normed, layer.k).view(split).transpose(1, 2)  # [B, kv_heads, n, head]
-            v = F.linear(normed, layer.v).view(split).transpose(1, 2)
+            split = linear(normed, layer.qkv).view(batch, n, -1, config.head_size).transpose(1, 2)
+            q, k, v = split.split((config.heads, config.kv_heads, config.kv_heads), dim=1)  # [B, *, n, head]
             q, k = rotate(q, cos, sin), rotate(k, cos, sin)
             if cache is not None:
                 k, v = cache.write(i, k, v)  # [B, kv_heads, S, head]
-            x = x + F.linear(attention(q, k, v, bias), layer.o)
+            x = x + linear(attention(q, k, v, bias), layer.o)
 
             normed = rms_norm(x, layer.mlp_norm, config.norm_eps)
-            gated = F.silu(F.linear(normed, layer.gate)) * F.linear(normed, layer.up)  # [B, n, intermediate]
-            x = x + F.linear(gated, layer.down)
+            gate, up = linear(normed, layer.gate_up).chunk(2, dim=-1)  # [B, n, intermediate]
+            x = x + linear(F.silu(gate) * up, layer.down)
 
         hidden = rms_norm(x, self.final_norm, config.norm_eps)
-        logits = F.linear(hidden[:, logits_from:], self.output).float()
+        logits = linear(hidden[:, logits_from:], self.output).float()
         found = Pass(logits, hidden, tapped)
         if check and not found.finite:
             options = {"positions": positions, "mask": mask, "ancestors": ancestors, "span": span}

@@ -63,7 +63,7 @@ def one_sentence(stderr):
         (["generate", "hi", "--top-p", "1.1"], "top_p is 1.1"),
         (["generate", "hi", "--top-k", "-1"], "top_k is -1"),
         (["generate", "hi", "--seed", "-1"], "seed is -1"),
-        (["generate", "hi", "--precision", "fp8"], "'fp8' is not one of 'fp32', 'bf16'"),
+        (["generate", "hi", "--precision", "fp8"], "'fp8' is not one of 'fp32', 'bf16', 'int4'"),
         (["generate"], "there is no prompt"),
         (["generate", "hi", "--file", "x"], "there are two prompts"),
         (["generate", "hi", "there"], "unexpected extra argument"),
@@ -299,11 +299,10 @@ def test_sampled_outputs_are_not_compared_and_the_seed_decides_them(generate):
 
 
 @pytest.mark.weights
-def test_bf16_runs_and_says_so(generate):
-    assert (
-        json.loads(generate("Hi", "--precision", "bf16", "--json", "--max-new-tokens", "3"))["precision"]
-        == "bf16"
-    )
+@pytest.mark.parametrize("precision", ["bf16", "int4"])
+def test_other_precisions_run_and_say_so(generate, precision):
+    shown = json.loads(generate("Hi", "--precision", precision, "--json", "--max-new-tokens", "3"))
+    assert shown["precision"] == precision
 
 
 @pytest.mark.weights

@@ -303,7 +303,7 @@ def test_a_refused_pass_leaves_the_cache_as_it_was(small):
 
 
 def test_an_unknown_precision_is_refused_with_the_known_ones():
-    with pytest.raises(SpecdecError, match="one of fp32, bf16, got 'fp16'"):
+    with pytest.raises(SpecdecError, match="one of fp32, bf16, int4, got 'fp16'"):
         Verifier.load(precision="fp16")
 
 
