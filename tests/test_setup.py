@@ -79,7 +79,7 @@ def test_the_set_up_refuses_an_old_python_in_one_sentence(monkeypatch, capsys) -
 
 
 def test_the_repository_names_no_package_index_and_no_machine_path() -> None:
-    words = [b"pypi" + b".org", b"pythonhosted" + b".org", b"/wor" + b"k/"]
+    words = [b"pypi" + b".org", b"pythonhos" + b"ted.org", b"/wor" + b"k/"]
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     named = [
         (name, word)
