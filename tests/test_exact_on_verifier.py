@@ -51,6 +51,16 @@ def test_greedy_output_equals_plain_output_token_for_token_up_to_near_ties(verif
 
 # -- sampling --------------------------------------------------------------------------------------
 
+
+@pytest.fixture
+def one_thread():
+    """Many small operations: where the cores are busy, two threads wait for each other at every one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 # The draft has seen what boys are and proposes " happy." for girls; the verifier finds that likely, not sure.
 PREFIX = "The boy is happy. The girl is"
 N = 2
@@ -142,7 +152,7 @@ def count(rounds, table, seed):
 
 def test_the_loop_with_a_seed_gives_the_tokens_that_its_coins_give(verifier, prefix, rounds):
     """Ties the many rounds below to the real loop: same coins, same tokens."""
-    for seed in range(12):
+    for seed in range(8):
         generator = torch.Generator().manual_seed(seed)
         coins = torch.zeros(1, 2, N + 1, dtype=torch.float64)
         coins[0, 0] = torch.rand(N + 1, dtype=torch.float64, generator=generator)
@@ -155,7 +165,7 @@ def test_the_loop_with_a_seed_gives_the_tokens_that_its_coins_give(verifier, pre
         assert found[: 1 if expected[1] is None else 2] == [t for t in expected if t is not None]
 
 
-def test_two_sampled_tokens_follow_the_verifiers_exact_probabilities(rounds, laws):
+def test_two_sampled_tokens_follow_the_verifiers_exact_probabilities(one_thread, rounds, laws):
     table = cells(laws, laws)
     assert outside(count(rounds, table, seed=1), list(table.values()), false_fail=1e-6).size == 0
 
@@ -194,7 +204,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("rule", WRONG)
-def test_a_wrong_rule_is_caught_with_the_same_number_of_samples(rounds, laws, monkeypatch, rule):
+def test_a_wrong_rule_is_caught_with_the_same_number_of_samples(one_thread, rounds, laws, monkeypatch, rule):
     name, replacement, law_of = WRONG[rule]
     table = cells(laws, laws)
     alternative = wrong_cells(laws, rounds, law_of)
