@@ -17,14 +17,7 @@ from specdec.theory.stats import limits_power, outside
 VERIFIER = tiny_verifier()
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Many small operations: where the cores are busy, two threads wait for each other at every one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Script:

@@ -52,15 +52,6 @@ def test_greedy_output_equals_plain_output_token_for_token_up_to_near_ties(verif
 # -- sampling --------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def one_thread():
-    """Many small operations: where the cores are busy, two threads wait for each other at every one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 # The draft has seen what boys are and proposes " happy." for girls; the verifier finds that likely, not sure.
 PREFIX = "The boy is happy. The girl is"
 N = 2
@@ -152,7 +143,7 @@ def count(rounds, table, seed):
 
 def test_the_loop_with_a_seed_gives_the_tokens_that_its_coins_give(verifier, prefix, rounds):
     """Ties the many rounds below to the real loop: same coins, same tokens."""
-    for seed in range(8):
+    for seed in range(12):
         generator = torch.Generator().manual_seed(seed)
         coins = torch.zeros(1, 2, N + 1, dtype=torch.float64)
         coins[0, 0] = torch.rand(N + 1, dtype=torch.float64, generator=generator)

@@ -12,14 +12,7 @@ from specdec.sampling import Sampling, draw, nucleus, probabilities
 from specdec.theory import rejection
 from specdec.verify import accept_chain, accept_greedy, final_weights, verify_chain
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Many small operations: where the cores are busy, two threads wait for each other at every one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # -- helpers ---------------------------------------------------------------------------------------
