@@ -14,6 +14,7 @@ from specdec import weights
 from specdec.bench import stamp, write_result
 from specdec.decode import generate
 from specdec.drafts.ngram import NgramDraft
+from specdec.policy import chain
 from specdec.tokenizer import load_tokenizer
 from specdec.verifier import Verifier
 
@@ -43,8 +44,8 @@ def main() -> None:
     same: dict[str, bool] = {}
     for name, prompt in PROMPTS.items():
         start = tokenizer.chat(prompt)
-        plain = generate(verifier, start, **limits)
-        done = generate(verifier, start, NgramDraft(), DRAFT_LENGTH, **limits)
+        plain = generate(verifier, None, [start], **limits)
+        done = generate(verifier, NgramDraft(), [start], chain(DRAFT_LENGTH), **limits)
         same[name] = done.tokens == plain.tokens
         runs[name] = [[r.accepted, [tokenizer.decode([t]) for t in r.emitted]] for r in done.rounds]
         print(f"{name}: {done.verifier_calls} calls, tau {done.tau:.2f}, same as plain: {same[name]}")

@@ -45,7 +45,7 @@ def prompts(tokenizer: Tokenizer, public: int) -> list[tuple[str, list[int]]]:
 def measure(
     verifier: Verifier, tokenizer: Tokenizer, label: str, prompt: list[int], tokens: int
 ) -> dict[str, Any]:
-    found = generate(verifier, prompt, NgramDraft(), max_new_tokens=tokens, eos_ids=tokenizer.eos_ids)
+    found = generate(verifier, NgramDraft(), [prompt], max_new_tokens=tokens, eos_ids=tokenizer.eos_ids)
     row = {
         "prompt": label,
         "prompt_tokens": len(prompt),

@@ -18,6 +18,7 @@ from specdec.bench import stamp, write_result
 from specdec.decode import Generation, generate, warm_up
 from specdec.drafts.ngram import NgramDraft
 from specdec.exactness import compare_with_plain
+from specdec.policy import chain
 from specdec.tokenizer import load_tokenizer
 from specdec.verifier import PRECISIONS, Verifier
 
@@ -43,7 +44,9 @@ def compare(
     for _ in range(repeats):
         for n in runs:
             draft = NgramDraft() if n else None
-            runs[n].append(generate(verifier, prompt, draft, n or 1, max_new_tokens=tokens, eos_ids=eos_ids))
+            runs[n].append(
+                generate(verifier, draft, [prompt], chain(n), max_new_tokens=tokens, eos_ids=eos_ids)
+            )
     plain = rate(runs[0])
     speculative = []
     for n in lengths:

@@ -6,6 +6,7 @@ immediate and `specdec demo` works without torch.
 """
 
 import json
+import os
 import sys
 from enum import StrEnum
 from functools import partial
@@ -18,6 +19,7 @@ from rich.console import Console
 
 from specdec.drafts.ngram import DRAFT_LENGTH, NgramDraft
 from specdec.errors import SpecdecError
+from specdec.policy import Static, chain, static
 from specdec.sampling import Sampling
 from specdec.terminal import Writer
 
@@ -111,6 +113,17 @@ def generate(
     draft_length: Annotated[
         int, typer.Option(help="Draft length N, the most drafts per verifier call.", callback=at_least_one)
     ] = DRAFT_LENGTH,
+    tree: Annotated[
+        str, typer.Option(help="Draft a tree instead: children per depth, as in 2,2,2.", show_default=False)
+    ] = "",
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(help="Stop behind this text; may be given several times.", show_default=False),
+    ] = None,
+    trace_file: Annotated[
+        Path | None,
+        typer.Option("--trace", help="Write every round to this JSON file (slow).", show_default=False),
+    ] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Decode without a draft too, and compare.")
     ] = False,
@@ -122,9 +135,13 @@ def generate(
     """
     sampling = Sampling(temperature, top_k, top_p, seed)
     text = read_prompt(prompt, file)
+    policy = read_tree(tree) if tree else chain(draft_length, "top-k")
+    if trace_file is not None:
+        check_writable(trace_file)
 
     import specdec.decode as decode
     from specdec.tokenizer import load_tokenizer
+    from specdec.trace import Trace
     from specdec.verifier import Verifier
 
     tokenizer = load_tokenizer()
@@ -134,18 +151,22 @@ def generate(
         "sampling": sampling,
         "max_new_tokens": max_new_tokens,
         "eos_ids": tokenizer.eos_ids,
+        "stop": stop or (),
+        "to_text": tokenizer.decode,
     }
-    decode.check_request(verifier, tokens, draft_length, max_new_tokens)
-    decode.warm_up(verifier, draft_length)
+    decode.check_request(verifier, [tokens], max_new_tokens)
+    decode.warm_up(verifier, policy.nodes)
+    trace = Trace() if trace_file is not None else None
 
     writer = Writer(Console(), partial(tokenizer.decode, skip_special=True))
     try:
         generation = decode.generate(
             verifier,
-            tokens,
             NgramDraft(),
-            draft_length,
+            [tokens],
+            policy,
             on_tokens=None if as_json else writer.on_tokens,
+            trace=trace,
             **options,
         )
     except KeyboardInterrupt:
@@ -154,9 +175,11 @@ def generate(
     if not as_json:
         writer.end()
 
-    result = summary(generation, tokenizer, precision.value, draft_length, sampling)
+    if trace is not None and trace_file is not None:
+        trace.save(trace_file)
+    result = summary(generation, tokenizer, precision.value, policy, sampling)
     if compare:
-        plain = decode.generate(verifier, tokens, None, **options)
+        plain = decode.generate(verifier, None, [tokens], **options)
         result |= comparison(verifier, generation, plain, sampling, options)
     if as_json:
         print(json.dumps(result, ensure_ascii=False))
@@ -186,6 +209,22 @@ def read_prompt(prompt: str | None, file: str | None) -> str:
     return prompt
 
 
+def read_tree(text: str) -> Static:
+    """The policy that `--tree` names."""
+    try:
+        return static([int(children) for children in text.split(",")], rule="top-k")
+    except SpecdecError:
+        raise
+    except ValueError:
+        raise SpecdecError(f"--tree is {text!r}, but must be children per depth, as in 2,2,2") from None
+
+
+def check_writable(file: Path) -> None:
+    """Raise SpecdecError now if `file` cannot be written, rather than when all is decoded."""
+    if not file.parent.is_dir() or not os.access(file.parent, os.W_OK) or file.is_dir():
+        raise SpecdecError(f"cannot write {file}: its folder must exist and be writable, and it no folder")
+
+
 def read_text(file: str) -> str:
     """The text of a file, or of standard input for "-", without its last line break."""
     name = "standard input" if file == "-" else file
@@ -206,7 +245,7 @@ def read_text(file: str) -> str:
 
 
 def summary(
-    generation: "Generation", tokenizer: "Tokenizer", precision: str, draft_length: int, sampling: Sampling
+    generation: "Generation", tokenizer: "Tokenizer", precision: str, policy: Static, sampling: Sampling
 ) -> dict[str, Any]:
     """What `--json` prints without `--compare`. The rate counts the rounds, not the prefill."""
     ids = generation.tokens
@@ -224,7 +263,10 @@ def summary(
         "drafted": sum(r.proposed for r in generation.rounds),
         "accepted": sum(r.accepted for r in generation.rounds),
         "draft": "ngram",
-        "draft_length": draft_length,
+        "draft_length": policy.depth,
+        "nodes": policy.nodes,
+        "alpha_by_depth": generation.alpha_by_depth,
+        "stages": generation.stages,
         "precision": precision,
         "temperature": sampling.temperature,
         "top_k": sampling.top_k,

@@ -156,7 +156,7 @@ def _grow_dynamic(policy: Dynamic, root_p: Tensor, step: Step) -> Growth:
     row = torch.zeros(batch, found.shape[1] + 1, dtype=torch.long, device=device)
     row = row.scatter(1, kept + 1, torch.arange(1, m + 1, device=device).expand(batch, m))
     up = torch.cat(parents, 1).gather(1, kept)
-    tree = DraftTree(torch.cat(tokens, 1).gather(1, kept), row.gather(1, up), policy.depth, min(k, m))
+    tree = DraftTree(torch.cat(tokens, 1).gather(1, kept), row.gather(1, up), min(policy.depth, m), min(k, m))
     fed_row = torch.full_like(row, -1)
     fed_row[:, 0] = 0
     if fed_candidates:

@@ -23,12 +23,14 @@ sequence to those that stay (python/sglang/srt/speculative/eagle_info.py, `Eagle
 
 Both classes answer to the same calls. The verifier drives a pass: `start`, `mask`, `write` per layer,
 `finish`. The loop calls `accept` after a pass whose rows wait, and `rollback` when a stop condition takes
-tokens back. Lengths, room and the account of the work are in `ledger` (specdec/ledger.py), addressing is in
+tokens back. A draft reads its own tree in several passes, and calls `reopen` to have all its rows wait.
+Lengths, room and the account of the work are in `ledger` (specdec/ledger.py), addressing is in
 specdec/slots.py.
 
 Layout: keys and values are [layers, B, kv_heads, capacity, head]. Slot s of sequence b is valid while
-s < cached[b]. Positions are rotated into the keys before they arrive here. Behind the last slot is one more
-that takes what a sequence that has ended would write beyond its capacity.
+s < cached[b]. Positions are rotated into the keys before they arrive here. `spare` slots more than the tokens
+of the text let a whole tree be written behind it, also near the end of the context. Behind the last slot is
+one more that takes what a sequence that has ended would write beyond its capacity.
 """
 
 from collections.abc import Sequence
@@ -67,8 +69,8 @@ def check_path(path: Tensor | None, ledger: Ledger) -> int:
 class KVCache:
     """Logical length: preallocated keys and values of `batch` sequences of up to `capacity` tokens.
 
-    capacity None is the context. Raises SpecdecError when batch or capacity is below 1, the capacity is
-    beyond the verifier's context, or memory does not suffice.
+    capacity None is the context; `spare` slots are added to it. Raises SpecdecError when batch or capacity is
+    below 1, the capacity is beyond the verifier's context, or memory does not suffice.
     """
 
     def __init__(
@@ -78,10 +80,12 @@ class KVCache:
         capacity: int | None = None,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
+        spare: int = 0,
     ) -> None:
         self.batch = batch
-        self.capacity = config.context_length if capacity is None else capacity
-        self._keys, self._values = allocate(config, batch, self.capacity, 1, dtype, device)
+        capacity = config.context_length if capacity is None else capacity
+        self._keys, self._values = allocate(config, batch, capacity, spare + 1, dtype, device)
+        self.capacity = capacity + spare
         self.keys, self.values = (s[..., : self.capacity, :] for s in (self._keys, self._values))
         self.ledger = Ledger(batch, self.capacity, device)
 
@@ -141,6 +145,10 @@ class KVCache:
             for store in (self._keys, self._values):
                 put(store, target, take(store, source))
 
+    def reopen(self, n: int) -> None:
+        """The last n rows of every sequence wait again, see `Ledger.reopen`."""
+        self.ledger.reopen(n)
+
     def rollback(self, lengths: int | Sequence[int]) -> None:
         """Forget everything from position `lengths` on, see `Ledger.rollback`."""
         self.ledger.rollback(lengths)
@@ -171,12 +179,14 @@ class ScratchKVCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
         scratch: int = SCRATCH_ROWS,
+        spare: int = 0,
     ) -> None:
         if scratch < 1:
             raise SpecdecError(f"the scratch must have room for at least 1 row, got {scratch}")
         self.batch, self.scratch = batch, scratch
-        self.capacity = config.context_length if capacity is None else capacity
-        self._keys, self._values = allocate(config, batch, self.capacity, scratch + 1, dtype, device)
+        capacity = config.context_length if capacity is None else capacity
+        self._keys, self._values = allocate(config, batch, capacity, scratch + spare + 1, dtype, device)
+        self.capacity = capacity + spare
         # The cache proper, and the same with the slot behind its last.
         self._cached_keys, self._cached_values = (s[..., scratch:, :] for s in (self._keys, self._values))
         self.keys, self.values = (
@@ -236,6 +246,18 @@ class ScratchKVCache:
                 cached[..., at : at + n, :] = waiting[..., first : self.scratch, :]
             else:
                 put(cached, target, waiting[..., first : self.scratch, :].transpose(-3, -2))
+
+    def reopen(self, n: int) -> None:
+        """As `KVCache.reopen`, but the rows are copied back into the scratch, whose room they must fit."""
+        if n > self.scratch:
+            raise SpecdecError(
+                f"the scratch has room for {self.scratch} rows and {n} would wait in it: use a smaller tree "
+                "or a larger scratch"
+            )
+        self.ledger.reopen(n)
+        source = slots_behind(self.ledger.cached, n, self.capacity)
+        for waiting, cached in ((self._keys, self._cached_keys), (self._values, self._cached_values)):
+            waiting[..., self.scratch - n : self.scratch, :] = take(cached, source).transpose(-3, -2)
 
     def rollback(self, lengths: int | Sequence[int]) -> None:
         """Forget everything from position `lengths` on, see `Ledger.rollback`."""

@@ -140,6 +140,34 @@ class Ledger:
         self._accepted_from, self.waiting = most, 0
         self.bound += most
 
+    def reopen(self, n: int) -> None:
+        """The last `n` rows that were kept wait again, so that `accept` can choose among them.
+
+        For a draft: it reads its own tree level by level, each level kept, and learns afterwards which path
+        the verifier took. Not read by the host. Raises SpecdecError while a pass waits, or when n is below 1.
+        """
+        if self.waiting or n < 1:
+            raise SpecdecError(
+                f"{n} rows cannot be reopened while {self.waiting} rows wait: call `accept` first, and "
+                "reopen at least 1"
+            )
+        gone = n * self._running
+        self.cached -= gone
+        self.discarded -= n - gone
+        self._computed -= n
+        self.bound -= n
+        if self._known is not None:
+            self._known = [k if e else k - n for k, e in zip(self._known, self._ended, strict=True)]
+        self.wait(n)
+
+    def tell(self, lengths: Sequence[int]) -> None:
+        """Tell the host the lengths that it can work out itself, so that they need not be read."""
+        if len(lengths) != self.batch:
+            raise SpecdecError(
+                f"tell needs one length for each of {self.batch} sequences, got {len(lengths)}"
+            )
+        self._set_known(list(lengths))
+
     def settle(self, counts: Sequence[int]) -> None:
         """Tell the host what the last `accept` got, so that the lengths need not be read from the device.
 

@@ -66,6 +66,11 @@ class Static:
         """K."""
         return max((level.width for level in self.levels), default=0)
 
+    @property
+    def reads(self) -> int:
+        """How many rows of its tree a draft model reads, row 0 included: those that have children."""
+        return len({0, *self.parents})
+
     @cached_property
     def levels(self) -> tuple[Level, ...]:
         """From the root on: D levels."""
@@ -128,6 +133,11 @@ class Dynamic:
     @property
     def coins(self) -> int:
         return 0
+
+    @property
+    def reads(self) -> int:
+        """How many rows of its search a draft model reads, row 0 included."""
+        return 1 + (self.depth - 1) * self.top_k
 
     def up_to(self, depth: int) -> Policy:
         """A tree no deeper than `depth`, for the last rounds; of depth 0 an empty one."""

@@ -189,9 +189,9 @@ class Verifier:
         check_state(config, state, "the given state")
         return cls(config, dict(state), precision)
 
-    def new_cache(self, batch: int = 1, capacity: int | None = None) -> KVCache:
+    def new_cache(self, batch: int = 1, capacity: int | None = None, spare: int = 0) -> KVCache:
         """An empty cache of this verifier's shape and precision; capacity None is the whole context."""
-        return KVCache(self.config, batch, capacity, self.dtype, self.embedding.device)
+        return KVCache(self.config, batch, capacity, self.dtype, self.embedding.device, spare)
 
     @torch.no_grad()
     def forward(

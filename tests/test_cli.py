@@ -344,13 +344,51 @@ def test_what_does_not_fit_into_the_context_is_refused_with_the_numbers(loaded, 
 
 
 @pytest.mark.weights
+def test_a_tree_and_a_trace_of_it(generate, tmp_path):
+    file = tmp_path / "trace.json"
+    shown = json.loads(
+        generate(REPEAT, "--tree", "2,2,1", "--trace", str(file), "--json", "--max-new-tokens", "12")
+    )
+    chain = json.loads(generate(REPEAT, "--json", "--max-new-tokens", "12"))
+    assert shown["text"] == chain["text"]
+    assert (shown["draft_length"], shown["nodes"]) == (3, 10)
+    rounds = json.loads(file.read_text())["rounds"]
+    assert [token for r in rounds for token in r["emitted"]] == shown["token_ids"]
+
+
+@pytest.mark.weights
+def test_a_stop_text_ends_the_output_with_the_token_that_completes_it(generate):
+    whole = json.loads(generate(REPEAT, "--json", "--max-new-tokens", "12"))["text"]
+    stop = whole.split()[2]
+    stopped = json.loads(generate(REPEAT, "--json", "--max-new-tokens", "12", "--stop", stop))["text"]
+    assert whole.startswith(stopped)
+    assert stopped.count(stop) == 1
+    assert stop in stopped[-len(stop) - 8 :]
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["--tree", "2,x"], "--tree is '2,x', but must be children per depth"),
+        (["--tree", "2,0"], "at least 1 child per node"),
+        (["--trace", "/no/such/folder/trace.json"], "cannot write /no/such/folder/trace.json"),
+    ],
+)
+def test_a_tree_or_a_trace_file_that_makes_no_sense_is_refused_before_the_model_is_loaded(
+    capsys, args, sentence
+):
+    assert cli.main(["generate", "hi", *args]) == 2
+    assert sentence in one_sentence(capsys.readouterr().err)
+
+
+@pytest.mark.weights
 def test_ctrl_c_with_json_prints_nothing_half_written(loaded, capsys, monkeypatch):
     from specdec import decode
 
     def pressed(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(decode, "speculative_step", pressed)
+    monkeypatch.setattr(decode, "speculative_round", pressed)
     assert cli.main(["generate", "hi", "--json"]) == 130
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "specdec: interrupted.\n")

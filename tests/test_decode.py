@@ -7,10 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_verifier import tiny_verifier
 
-from specdec import decode, verify
+from specdec import decode, verify_tree
 from specdec.decode import generate
 from specdec.drafts.ngram import NgramDraft
 from specdec.exactness import compare_with_plain, plain_greedy
+from specdec.parents import depths_of
+from specdec.policy import chain, dynamic, static
 from specdec.sampling import Sampling, probabilities
 from specdec.theory.stats import limits_power, outside
 
@@ -20,10 +22,11 @@ PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-class Script:
+class Script(NgramDraft):
     """A draft that knows a text and proposes it, with every `wrong`-th token replaced by the next one."""
 
     def __init__(self, text, vocabulary=16, wrong=0):
+        super().__init__()
         self.text = [
             (t + 1) % vocabulary if wrong and i % wrong == wrong - 1 else t for i, t in enumerate(text)
         ]
@@ -32,10 +35,11 @@ class Script:
         return self.text[len(tokens) : len(tokens) + n]
 
 
-class Noise:
+class Noise(NgramDraft):
     """A draft that proposes random tokens, and now and then none."""
 
     def __init__(self, seed):
+        super().__init__()
         self.random = np.random.default_rng(seed)
 
     def propose(self, tokens, n):
@@ -77,29 +81,29 @@ def test_whatever_the_draft_proposes_greedy_output_is_plain_output(prompt, lengt
         "noise": Noise(seed),
         "script": Script(prompt + plain(prompt, length), wrong=1 + seed % 5),
     }
-    found = generate(VERIFIER, prompt, drafts[kind], n, max_new_tokens=length)
+    found = generate(VERIFIER, drafts[kind], [prompt], chain(n), max_new_tokens=length)
     assert len(found.tokens) == length
     assert compare_with_plain(VERIFIER, prompt, found.tokens, length).identical
 
 
 def test_plain_decoding_is_the_same_loop_with_tau_of_exactly_one():
-    found = generate(VERIFIER, PROMPT, max_new_tokens=20)
+    found = generate(VERIFIER, None, [PROMPT], max_new_tokens=20)
     assert found.tokens == plain(PROMPT, 20)
     assert (found.verifier_calls, found.tau) == (20, 1.0)
 
 
 def test_a_draft_that_knows_the_text_gets_n_plus_one_tokens_per_call():
     text = plain(PROMPT, 20)
-    found = generate(VERIFIER, PROMPT, Script(PROMPT + text), 4, max_new_tokens=20)
+    found = generate(VERIFIER, Script(PROMPT + text), [PROMPT], chain(4), max_new_tokens=20)
     assert found.tokens == text
     assert (found.verifier_calls, found.tau) == (4, 5.0)
     assert [(r.proposed, r.accepted) for r in found.rounds] == [(4, 4)] * 4
 
 
 def test_a_prompt_longer_than_one_prefill_chunk_gives_the_same_text(monkeypatch):
-    expected = generate(VERIFIER, PROMPT * 4, max_new_tokens=12).tokens
+    expected = generate(VERIFIER, None, [PROMPT * 4], max_new_tokens=12).tokens
     monkeypatch.setattr(decode, "PREFILL_CHUNK", 5)
-    assert generate(VERIFIER, PROMPT * 4, max_new_tokens=12).tokens == expected
+    assert generate(VERIFIER, None, [PROMPT * 4], max_new_tokens=12).tokens == expected
 
 
 # -- the ledger and the cache ----------------------------------------------------------------------
@@ -110,7 +114,7 @@ def test_a_prompt_longer_than_one_prefill_chunk_gives_the_same_text(monkeypatch)
 def test_after_every_round_all_tokens_but_the_newest_are_cached(length, n, seed, temperature):
     prompt = PROMPT[: 1 + seed % 8]
     sampling = Sampling(temperature, seed=seed)
-    found = generate(VERIFIER, prompt, Noise(seed), n, sampling, length)
+    found = generate(VERIFIER, Noise(seed), [prompt], chain(n), sampling, length)
     tokens = len(prompt)
     for r in found.rounds:
         assert len(r.emitted) == r.accepted + 1
@@ -121,7 +125,7 @@ def test_after_every_round_all_tokens_but_the_newest_are_cached(length, n, seed,
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_when_the_text_is_done_the_cache_equals_that_of_one_fresh_pass(caches, temperature):
-    found = generate(VERIFIER, PROMPT, Noise(5), 4, Sampling(temperature, seed=5), 30)
+    found = generate(VERIFIER, Noise(5), [PROMPT], chain(4), Sampling(temperature, seed=5), 30)
     cache = caches[0]
     fresh = VERIFIER.new_cache()
     VERIFIER.forward(torch.tensor([(PROMPT + found.tokens)[:-1]]), fresh)
@@ -137,7 +141,7 @@ def test_when_the_text_is_done_the_cache_equals_that_of_one_fresh_pass(caches, t
 @pytest.mark.parametrize("length", range(1, 13))
 def test_max_new_tokens_inside_a_path_gives_exactly_the_plain_tokens(length):
     text = plain(PROMPT, 12)
-    found = generate(VERIFIER, PROMPT, Script(PROMPT + text), 5, max_new_tokens=length)
+    found = generate(VERIFIER, Script(PROMPT + text), [PROMPT], chain(5), max_new_tokens=length)
     assert found.tokens == text[:length]
     assert not found.ended
     assert found.rounds[-1].cached == len(PROMPT) + length - 1
@@ -148,7 +152,9 @@ def test_an_end_of_sequence_inside_an_accepted_path_ends_the_text_and_the_cache_
     for position in range(12):
         eos = text[position]
         expected = text[: text.index(eos) + 1]
-        found = generate(VERIFIER, PROMPT, Script(PROMPT + text), 5, max_new_tokens=12, eos_ids=[eos])
+        found = generate(
+            VERIFIER, Script(PROMPT + text), [PROMPT], chain(5), max_new_tokens=12, eos_ids=[eos]
+        )
         assert found.tokens == expected == plain(PROMPT, 12, eos_ids=[eos])
         assert found.ended
         assert found.rounds[-1].cached == caches[-2].length == len(PROMPT) + len(expected) - 1
@@ -159,9 +165,9 @@ def test_tokens_are_handed_over_round_by_round_with_the_number_of_accepted_draft
     text = plain(PROMPT, 10)
     generate(
         VERIFIER,
-        PROMPT,
         Script(PROMPT + text, wrong=4),
-        3,
+        [PROMPT],
+        chain(3),
         max_new_tokens=10,
         on_tokens=lambda tokens, accepted: handed.append((tokens, accepted)),
     )
@@ -176,7 +182,7 @@ def test_tokens_are_handed_over_round_by_round_with_the_number_of_accepted_draft
 
 def test_the_same_seed_gives_the_same_text_and_another_seed_another():
     texts = [
-        generate(VERIFIER, PROMPT, NgramDraft(), sampling=Sampling(1.0, seed=s)).tokens for s in (7, 7, 8)
+        generate(VERIFIER, NgramDraft(), [PROMPT], sampling=Sampling(1.0, seed=s)).tokens for s in (7, 7, 8)
     ]
     assert texts[0] == texts[1] != texts[2]
 
@@ -198,21 +204,21 @@ SMALL_PROMPT = [0, 1, 2, 0, 1]
 SMALL_SAMPLES = 1500
 
 
-def count_pairs():
+def count_pairs(policy=chain(3)):  # noqa: B008  # a policy is a constant
+    """The first two tokens of a batch of equal prompts, each with a seed of its own."""
+    done = generate(SMALL, NgramDraft(), [SMALL_PROMPT] * SMALL_SAMPLES, policy, Sampling(1.0, seed=0), 2)
     counts = np.zeros((5, 5), dtype=int)
-    for seed in range(SMALL_SAMPLES):
-        sampling = Sampling(1.0, seed=seed)
-        first, second = generate(SMALL, SMALL_PROMPT, NgramDraft(), 3, sampling, max_new_tokens=2).tokens
-        counts[first, second] += 1
+    for sequence in done.sequences:
+        counts[tuple(sequence.tokens)] += 1
     return counts
 
 
-def correction_from_q(q, drafts, accepted, p=None):
-    return verify.at(q, accepted)
+def correction_from_q(q, x, exists):
+    return q
 
 
-def accept_everything(kept):
-    return torch.full(kept.shape[:1], kept.shape[1])
+def accept_everything(q, x, exists, coins):
+    return exists
 
 
 def test_two_sampled_tokens_are_distributed_as_the_verifiers_own_and_two_wrong_rules_are_caught(monkeypatch):
@@ -222,10 +228,10 @@ def test_two_sampled_tokens_are_distributed_as_the_verifiers_own_and_two_wrong_r
     q_x = law[2].sum()
     assert limits_power(SMALL_SAMPLES, [q_x, 1 - q_x], [q_x * (2 - q_x), 1 - q_x * (2 - q_x)]) > 0.999
     with monkeypatch.context() as patch:
-        patch.setattr(verify, "final_weights", correction_from_q)
+        patch.setattr(verify_tree, "owed_top_k", correction_from_q)
         assert outside(count_pairs(), law).size > 0
     with monkeypatch.context() as patch:
-        patch.setattr(verify, "leading", accept_everything)
+        patch.setattr(verify_tree, "keep_top_k", accept_everything)
         assert outside(count_pairs(), law).size > 0
 
 
@@ -252,13 +258,75 @@ def test_the_ngram_draft_continues_the_longest_then_the_most_recent_match(tokens
 
 def test_a_text_without_a_match_gets_no_proposal_and_still_one_token_per_round():
     assert NgramDraft().propose([1, 2, 3], 4) == NgramDraft().propose([], 4) == []
-    assert generate(VERIFIER, [1, 2, 3], NgramDraft(), max_new_tokens=1).tau == 1
+    assert generate(VERIFIER, NgramDraft(), [[1, 2, 3]], max_new_tokens=1).tau == 1
 
 
 @pytest.mark.parametrize("sizes", [(3, 0), (2, 3), (0, 0)])
 def test_ngram_sizes_that_make_no_sense_are_named(sizes):
     with pytest.raises(ValueError, match=f"min_ngram is {sizes[1]} and max_ngram {sizes[0]}"):
         NgramDraft(*sizes)
+
+
+def slow_tree(tokens, policy, sizes):
+    """The tree of a fixed shape, by its definition: each row's children are the next tokens, in the order of
+    the matches, of those continuations that go through the row."""
+    follows = []
+    for length in range(sizes[0], sizes[1] - 1, -1):
+        for end in range(len(tokens) - 1, 0, -1):
+            if end >= length and tokens[end - length : end] == tokens[-length:] and end not in follows:
+                follows.append(end)
+    found = {}  # path -> place among its siblings
+
+    def grow(path, row):
+        children = [r for r, parent in enumerate(policy.parents, 1) if parent == row]
+        following = []
+        for follow in follows:
+            rest = tuple(tokens[follow : follow + policy.depth])
+            if rest[: len(path)] == path and len(rest) > len(path) and rest[len(path)] not in following:
+                following.append(rest[len(path)])
+        for place, (token, child) in enumerate(zip(following, children, strict=False)):
+            found[(*path, token)] = place
+            grow((*path, token), child)
+
+    grow((), 0)
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=30),
+    st.sampled_from([static([2, 2, 2]), static([3, 1, 2]), static(parents=[0, 0, 1, 1, 3]), static([4])]),
+    st.sampled_from([(3, 1), (2, 2), (4, 2), (1, 1)]),
+)
+def test_an_ngram_tree_holds_the_continuations_that_its_shape_has_room_for(tokens, policy, sizes):
+    found, parents = NgramDraft(*sizes).tree(tokens, policy)
+    paths, places, seen = [()], {}, [0]
+    for token, parent in zip(found, parents, strict=True):
+        paths.append((*paths[parent], token))
+        seen.append(0)
+        places[paths[-1]] = seen[parent]
+        seen[parent] += 1
+    assert places == slow_tree(tokens, policy, sizes)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 4), st.integers(1, 3))
+def test_an_ngram_tree_of_a_dynamic_policy_keeps_to_its_numbers_and_takes_the_best_match_first(
+    tokens, depth, top_k
+):
+    policy = dynamic(depth, top_k, total=5)
+    found, parents = NgramDraft().tree(tokens, policy)
+    first = NgramDraft().propose(tokens, depth)[:5]
+    assert (found[: len(first)], parents[: len(first)]) == (first, list(range(len(first))))
+    assert len(found) <= 5
+    assert max(depths_of(parents)) <= depth
+    assert all(parents.count(row) <= top_k for row in parents)
+
+
+def test_a_tree_of_two_continuations_saves_a_round_where_the_second_goes_on():
+    """After `1 2` came `3` last and `4` before; the verifier says 4."""
+    text = [1, 2, 4, 0, 1, 2, 3, 0, 1, 2]
+    assert NgramDraft().tree(text, static([2, 2])) == ([3, 0, 4, 0], [0, 1, 0, 3])
 
 
 # -- comparison with plain decoding ----------------------------------------------------------------
@@ -323,14 +391,14 @@ def test_a_near_tie_may_go_either_way_and_the_rest_follows_the_way_it_went():
             "250 tokens and 7 new ones exceed the verifier's context of 256.*at most 6",
         ),
         ([1], {"max_new_tokens": 0}, "max_new_tokens is 0"),
-        ([1], {"draft_length": 0}, "draft_length is 0"),
-        ([1], {"draft_length": -3}, "draft_length is -3"),
+        ([1], {"stop": [""], "to_text": str}, "a stop string is empty"),
+        ([1], {"stop": ["a"]}, "stop strings need `to_text`"),
     ],
 )
 def test_a_request_that_cannot_be_decoded_is_refused_with_its_numbers(prompt, options, sentence):
     with pytest.raises(ValueError, match=sentence):
-        generate(VERIFIER, prompt, NgramDraft(), **options)
+        generate(VERIFIER, NgramDraft(), [prompt], **options)
 
 
 def test_a_request_that_fills_the_context_to_the_last_token_is_decoded():
-    assert len(generate(VERIFIER, [1] * 250, NgramDraft(), 8, max_new_tokens=6).tokens) == 6
+    assert len(generate(VERIFIER, NgramDraft(), [[1] * 250], max_new_tokens=6).tokens) == 6

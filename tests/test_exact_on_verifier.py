@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from specdec import verify
+from specdec import verify_tree
 from specdec.decode import generate
 from specdec.drafts.ngram import NgramDraft
 from specdec.exactness import compare_with_plain
+from specdec.policy import chain
 from specdec.sampling import Sampling, probabilities
 from specdec.theory.stats import limits_power, outside
 from specdec.tokenizer import load_tokenizer
+from specdec.tree import DraftTree
 from specdec.verifier import Verifier
 
 pytestmark = pytest.mark.weights
@@ -39,7 +41,7 @@ def tokenizer():
 @pytest.mark.parametrize("kind", ["chat", "code", "summary"])
 def test_greedy_output_equals_plain_output_token_for_token_up_to_near_ties(verifier, tokenizer, kind):
     prompt = tokenizer.chat(next(p["prompt"] for p in PROMPTS if p["kind"] == kind))
-    found = generate(verifier, prompt, NgramDraft(), max_new_tokens=40, eos_ids=tokenizer.eos_ids)
+    found = generate(verifier, NgramDraft(), [prompt], max_new_tokens=40, eos_ids=tokenizer.eos_ids)
     comparison = compare_with_plain(verifier, prompt, found.tokens, 40, tokenizer.eos_ids)
     assert len(prompt) >= 64
     assert comparison.identical, f"differs at new token {comparison.first_difference}"
@@ -69,7 +71,8 @@ class Chains:
     def verify(self, coins):
         """One speculative round per row of coins [B, n + 1], by the code that `generate` runs."""
         drafts = torch.tensor([self.drafts], dtype=torch.long).expand(len(coins), -1)
-        return verify.verify_chain(self.logits.expand(len(coins), -1, -1), drafts, Sampling(1.0), coins)
+        logits = self.logits.expand(len(coins), -1, -1)
+        return verify_tree.verify_tree(logits, DraftTree.chain(drafts), Sampling(1.0), coins)
 
 
 @pytest.fixture(scope="module")
@@ -120,13 +123,13 @@ def two_tokens(rounds, coins):
         [*drafts[:accepted], token][:2] + [None] * (accepted == 0)
         for accepted, token in zip(verdict.accepted.tolist(), verdict.token.tolist(), strict=True)
     ]
-    for x, chain in rounds.items():
+    for x, round_ in rounds.items():
         rows = [i for i, pair in enumerate(pairs) if pair == [x, None]]
         if x is None or not rows:
             continue
-        again = chain.verify(coins[rows, 1, -len(chain.drafts) - 1 :])
+        again = round_.verify(coins[rows, 1, -len(round_.drafts) - 1 :])
         for i, accepted, token in zip(rows, again.accepted.tolist(), again.token.tolist(), strict=True):
-            pairs[i] = [x, chain.drafts[0] if accepted else token]
+            pairs[i] = [x, round_.drafts[0] if accepted else token]
     return pairs
 
 
@@ -150,9 +153,10 @@ def test_the_loop_with_a_seed_gives_the_tokens_that_its_coins_give(verifier, pre
         first = rounds[None].verify(coins[:, 0])
         if first.token.item() in rounds and first.accepted == 0:
             n = len(rounds[first.token.item()].drafts)
-            coins[0, 1, -n - 1 :] = torch.rand(n + 1, dtype=torch.float64, generator=generator)
+            again = torch.rand(N + 1, dtype=torch.float64, generator=generator)
+            coins[0, 1, -n - 1 :] = torch.cat((again[:n], again[-1:]))
         expected = two_tokens(rounds, coins)[0]
-        found = generate(verifier, prefix, NgramDraft(), N, Sampling(1.0, seed=seed), max_new_tokens=4).tokens
+        found = generate(verifier, NgramDraft(), [prefix], chain(N), Sampling(1.0, seed=seed), 4).tokens
         assert found[: 1 if expected[1] is None else 2] == [t for t in expected if t is not None]
 
 
@@ -161,12 +165,12 @@ def test_two_sampled_tokens_follow_the_verifiers_exact_probabilities(one_thread,
     assert outside(count(rounds, table, seed=1), list(table.values()), false_fail=1e-6).size == 0
 
 
-def correction_from_q(q, drafts, accepted, p=None):
-    return verify.at(q, accepted)
+def correction_from_q(q, x, exists):
+    return q
 
 
-def accept_everything(kept):
-    return torch.full(kept.shape[:1], kept.shape[1])
+def accept_everything(q, x, exists, coins):
+    return exists
 
 
 def wrong_cells(laws, rounds, law_of):
@@ -186,11 +190,11 @@ def one_hot(q, x):
 WRONG = {
     # Accepted with q(x), and after a rejection drawn from q again: x comes out with q(x) + (1 - q(x)) q(x).
     "correction sampled from q": (
-        "final_weights",
+        "owed_top_k",
         correction_from_q,
         lambda q, x: q * (1 - q[x]) + q[x] * one_hot(q, x),
     ),
-    "every draft accepted": ("leading", accept_everything, one_hot),
+    "every draft accepted": ("keep_top_k", accept_everything, one_hot),
 }
 
 
@@ -200,7 +204,7 @@ def test_a_wrong_rule_is_caught_with_the_same_number_of_samples(one_thread, roun
     table = cells(laws, laws)
     alternative = wrong_cells(laws, rounds, law_of)
     assert limits_power(SAMPLES, list(table.values()), list(alternative.values())) > 1 - 1e-6
-    monkeypatch.setattr(verify, name, replacement)
+    monkeypatch.setattr(verify_tree, name, replacement)
     counts = count(rounds, table, seed=1)
     assert outside(counts, list(table.values())).size > 0
     # And it is this wrong rule that was run: its own distribution is not ruled out.

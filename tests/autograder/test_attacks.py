@@ -68,7 +68,7 @@ def accept(q_x, p_x, u):
 MALFORMED = ("not-json", "no-bytes", "nul-bytes", "old-format", "odd-cells", "deep", "link")
 ALONE = {
     "loop": "while True: pass",
-    # bytes, not bytearray: zeros that nobody reads cost no processor time, of which a cell has one second here
+    # bytes, not bytearray: zeros that nobody reads cost no processor time, and a cell has one second
     "hog": "x = [bytes(1 << 24) for _ in range(10**6)]",
     "exit": "import os; os._exit(0)",
 }
