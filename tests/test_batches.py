@@ -280,11 +280,6 @@ def test_the_prompt_that_is_wrong_is_named(texts, sentence):
         generate(VERIFIER, None, texts, max_new_tokens=7)
 
 
-def test_a_cache_that_does_not_fit_into_memory_names_its_size():
-    with pytest.raises(SpecdecError, match="GB, more than there is"):
-        VERIFIER.new_cache(2**40, 256)
-
-
 @pytest.mark.parametrize("b", [0, 1])
 def test_a_verifier_that_gives_nan_is_reported_with_sequence_and_position(b):
     broken = tiny_verifier()

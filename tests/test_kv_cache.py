@@ -8,6 +8,7 @@ from specdec.errors import SpecdecError
 from specdec.kv_cache import KVCache, ScratchKVCache
 from specdec.ledger import Work
 from specdec.slots import mask_beside, put, take, tree_mask
+from specdec.tree import DraftTree
 
 VERIFIER = tiny_verifier()
 V = VERIFIER.config.vocab_size
@@ -324,3 +325,42 @@ def test_taking_and_putting_slots_equals_a_loop_over_the_batch():
     put(store, slots, rows)
     assert torch.equal(store, expected)
     assert torch.equal(take(store, slots), rows)
+
+
+# -- rows that are reopened, slots to spare ----------------------------------------------------------------
+
+
+@both
+def test_rows_are_reopened_only_when_none_wait_and_only_if_there_are_any(kind):
+    cache = kind(VERIFIER.config, 1, 8)
+    with pytest.raises(SpecdecError, match="0 rows cannot be reopened"):
+        cache.reopen(0)
+    VERIFIER.forward(torch.tensor([[1, 2]]), cache, wait=True)
+    with pytest.raises(SpecdecError, match="1 rows cannot be reopened while 2 rows wait"):
+        cache.reopen(1)
+
+
+def test_more_rows_than_the_scratch_holds_are_not_reopened():
+    cache = ScratchKVCache(VERIFIER.config, 1, 8, scratch=2)
+    VERIFIER.forward(torch.tensor([[1, 2, 3]]), cache)
+    with pytest.raises(SpecdecError, match="room for 2 rows and 3 would wait"):
+        cache.reopen(3)
+    assert cache.lengths == [3]
+
+
+@both
+def test_spare_slots_take_a_tree_behind_a_text_that_fills_the_context(kind):
+    context = VERIFIER.config.context_length
+    cache = kind(VERIFIER.config, 1, None, spare=3)
+    assert cache.capacity == context + 3
+    VERIFIER.forward(torch.ones(1, context - 1, dtype=torch.long), cache)
+    star = DraftTree.from_lists([[4, 5, 6]], [[0, 0, 0]])
+    VERIFIER.forward(star.by_row(torch.tensor([2])), cache, ancestors=star.ancestors)
+    cache.accept(torch.tensor([[0, 2]]), torch.tensor([1]))
+    assert cache.lengths == [context]
+
+
+def test_the_host_tells_one_length_per_sequence():
+    cache = KVCache(VERIFIER.config, 2, 8)
+    with pytest.raises(SpecdecError, match="one length for each of 2 sequences, got 1"):
+        cache.ledger.tell([0])

@@ -136,6 +136,25 @@ class Batch(RuleBasedStateMachine):
             paths.append(path + [path[-1]] * (n + 1 - len(path)))
         self.accept(torch.tensor(paths), kept, counts, settle)
 
+    @precondition(lambda self: not all(self.ended))
+    @rule(data=st.data(), levels=st.lists(st.integers(1, 3), min_size=1, max_size=3), settle=st.booleans())
+    def read_in_levels_and_choose_afterwards(self, data, levels, settle):
+        """A draft's way: several passes whose rows are kept, all of them reopened, some of them accepted."""
+        n = sum(levels) - 1
+        drafts = [data.draw(st.lists(st.integers(0, V - 1), min_size=n, max_size=n)) for _ in self.tokens]
+        rows = torch.tensor([[own[-1], *new] for own, new in zip(self.tokens, drafts, strict=True)])
+        longest = max(len(t) - 1 for t, ended in zip(self.tokens, self.ended, strict=True) if not ended)
+        if longest + n + 1 > CAPACITY:
+            return
+        for level in rows.split(levels, dim=1):
+            VERIFIER.forward(level, self.cache)
+        self.computed += n + 1
+        self.cache.reopen(n + 1)
+        counts = [data.draw(st.integers(0, n + 1)) for _ in self.tokens]
+        path = data.draw(st.sampled_from([None, torch.arange(n + 1).expand(len(counts), -1)]))
+        kept = [new[: max(count - 1, 0)] for new, count in zip(drafts, counts, strict=True)]
+        self.accept(path, kept, counts, settle)
+
     def accept(self, path, kept, counts, settle):
         """Counts of 0 leave the newest token uncomputed; else a bonus or correction follows what was kept."""
         self.cache.accept(path, torch.tensor(counts))
