@@ -35,21 +35,47 @@ class Growth(NamedTuple):
     fed: Tensor  # [B, m + 1]: the row of the `fed` tree that each row was, or -1 if the draft never read it
 
 
-def grow(policy: Policy, root_p: Tensor, step: Step, coins: Tensor | None = None) -> Growth:
+def grow(
+    policy: Policy,
+    root_p: Tensor,
+    step: Step,
+    coins: Tensor | None = None,
+    vocabulary: Vocabulary | None = None,
+) -> Growth:
     """Grow one tree per sequence from `root_p [B, V]`, the draft's p after the newest token.
 
-    coins `[B, policy.coins]`: node i is drawn by coin i. None where children are not sampled. Raises
-    SpecdecError when shapes do not belong together.
+    coins       `[B, policy.coins]`: node i is drawn by coin i. None where children are not sampled.
+    vocabulary  for a draft that knows only some tokens: then its p are `[B, ..., Vd]`. The tree holds the
+                verifier's tokens, and so does the p that is returned.
+
+    Raises SpecdecError when shapes do not belong together.
     """
     if root_p.dim() != 2:
         raise SpecdecError(f"root_p must be [B, V], but has shape {list(root_p.shape)}")
+    names = None if vocabulary is None else vocabulary.tokens
     if isinstance(policy, Dynamic):
-        return _grow_dynamic(policy, root_p, step)
+        return _grow_dynamic(policy, root_p, step, names)
     if policy.rule == "sampled" and policy.nodes > 0:
         expected, got = [root_p.shape[0], policy.coins], None if coins is None else list(coins.shape)
         if got != expected:
             raise SpecdecError(f"{policy.nodes} sampled nodes need coins of shape {expected}, got {got}")
-    return _grow_static(policy, root_p, step, coins)
+    growth = _grow_static(policy, root_p, step, coins, names)
+    if vocabulary is None or growth.p is None:
+        return growth
+    return growth._replace(p=vocabulary.spread(growth.p))
+
+
+class Vocabulary(NamedTuple):
+    """The tokens that a draft knows, `tokens [Vd]`, of the verifier's `size`."""
+
+    tokens: Tensor
+    size: int
+
+    def spread(self, p: Tensor) -> Tensor:
+        """`p [..., Vd]` over all of the verifier's tokens, `[..., size]`: 0 for those that are unknown."""
+        whole = p.new_zeros(*p.shape[:-1], self.size)
+        whole[..., self.tokens] = p
+        return whole
 
 
 def sample_children(p: Tensor, coins: Tensor) -> tuple[Tensor, Tensor]:
@@ -74,7 +100,9 @@ def most_likely(p: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return tokens, exists.expand(tokens.shape)
 
 
-def _grow_static(policy: Static, root_p: Tensor, step: Step, coins: Tensor | None) -> Growth:
+def _grow_static(
+    policy: Static, root_p: Tensor, step: Step, coins: Tensor | None, names: Tensor | None
+) -> Growth:
     batch, vocabulary = root_p.shape
     device = root_p.device
     tokens = torch.zeros(batch, 0, dtype=torch.long, device=device)
@@ -96,6 +124,7 @@ def _grow_static(policy: Static, root_p: Tensor, step: Step, coins: Tensor | Non
             x, exists = sample_children(p[-1], coins[:, spread].view(batch, n, width))
         else:
             x, exists = most_likely(p[-1], width)
+        x = x if names is None else names[x]
         up = _index(tuple(policy.parents[row - 1] for row in level.rows), device).expand(batch, -1)
         parent_exists = torch.nn.functional.pad(parents != ABSENT, (1, 0), value=True).gather(1, up)
         exists = exists.flatten(1)[:, slots] & parent_exists
@@ -123,11 +152,12 @@ def _fed_tree(tokens: Tensor, parents: Tensor, fed: list[int], depth: int, branc
     return DraftTree(tokens[:, nodes], rename[up.clamp(min=0)].where(up != ABSENT, ABSENT), depth, branching)
 
 
-def _grow_dynamic(policy: Dynamic, root_p: Tensor, step: Step) -> Growth:
+def _grow_dynamic(policy: Dynamic, root_p: Tensor, step: Step, names: Tensor | None) -> Growth:
     """Candidates are numbered from 1 in the order in which they are found, so 0 can stand for row 0."""
     batch, vocabulary = root_p.shape
     device, k = root_p.device, min(policy.top_k, vocabulary)
     top, x = root_p.topk(k)
+    x = x if names is None else names[x]
     tokens, values = [x], [_log(top)]  # of the candidates, level by level
     parents = [torch.zeros_like(x)]
     beam = torch.arange(1, k + 1, device=device).expand(batch, k)  # the candidates that are fed next
@@ -139,6 +169,7 @@ def _grow_dynamic(policy: Dynamic, root_p: Tensor, step: Step) -> Growth:
         fed_candidates.append(beam)
         fed = DraftTree(torch.cat(fed_x, 1), torch.cat(fed_up, 1), depth, k)
         top, x = _ask(step, fed, k, vocabulary).topk(k)  # [B, k, k]
+        x = x if names is None else names[x]
         value = beam_value.unsqueeze(-1) + _log(top)
         tokens.append(x.flatten(1))
         values.append(value.flatten(1))

@@ -127,6 +127,7 @@ class Verifier:
         """Takes the tensors out of `state` one by one, so that no weight is in memory twice."""
         self.config = config
         self.precision = precision
+        self.checksum: str | None = None  # sha256 of the file it was read from, where that is known
         self.dtype = _dtype(precision)
 
         def matrix(*names: str) -> Matrix:
@@ -171,11 +172,15 @@ class Verifier:
         if torch.get_num_threads() > (cores := usable_cores()):
             torch.set_num_threads(cores)
         dtype = _dtype(precision)
+        checksum = weights.SHA256 if path is None else None
         path = weights.ensure() if path is None else Path(path)
         if precision == "int4":
-            return cls(*load_gguf_codes(path), precision)
-        config, state = load_folder(path, dtype) if path.is_dir() else load_gguf(path, dtype)
-        return cls(config, state, precision)
+            config, state = load_gguf_codes(path)
+        else:
+            config, state = load_folder(path, dtype) if path.is_dir() else load_gguf(path, dtype)
+        verifier = cls(config, state, precision)
+        verifier.checksum = checksum
+        return verifier
 
     @classmethod
     def from_state(
@@ -192,6 +197,20 @@ class Verifier:
     def new_cache(self, batch: int = 1, capacity: int | None = None, spare: int = 0) -> KVCache:
         """An empty cache of this verifier's shape and precision; capacity None is the whole context."""
         return KVCache(self.config, batch, capacity, self.dtype, self.embedding.device, spare)
+
+    def output_rows(self, tokens: Tensor) -> Tensor:
+        """The rows of the output matrix for some tokens `[n]`: `[n, H]`, in the type of the activations.
+
+        Raises SpecdecError where the output matrix is kept in a form that has no rows.
+        """
+        if self.config.tied:
+            return self.embedding[tokens]
+        if not isinstance(self.output, Tensor):
+            raise SpecdecError(
+                f"this head reads the verifier's output matrix, which precision {self.precision} keeps in "
+                "another form: use fp32"
+            )
+        return self.output[tokens]
 
     @torch.no_grad()
     def forward(
