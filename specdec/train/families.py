@@ -1,0 +1,175 @@
+"""What is trained: for each family a fresh head, started from the verifier where shapes allow, and its loss.
+
+    medusa      k heads on the last hidden state, each for a token further ahead
+    eagle1      one layer; regression to the verifier's next feature, and a token loss of a tenth of it
+    eagle3      one layer over three fused features; token loss alone, unrolled on its own output
+    eagle3 without the training-time test   as eagle3, with one step
+    eagle3 on the last feature              as eagle3, reading one layer
+    eagle3 with the feature loss            as eagle3, plus EAGLE-1's regression at every step
+
+Starting values: the layer is the verifier's last one, the fusion passes its latest feature through, the
+output matrix holds the verifier's rows of the draft vocabulary. From random weights the same takes several
+times as many tokens.
+
+Layout: as in losses.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from specdec.checkpoint import State
+from specdec.drafts.eagle1 import Eagle1
+from specdec.drafts.eagle3 import Eagle3, tapped_layers
+from specdec.drafts.layer import HeadConfig, Layer
+from specdec.drafts.medusa import Medusa
+from specdec.drafts.store import AnyHead
+from specdec.errors import SpecdecError
+from specdec.linear import as_tensor
+from specdec.train.losses import Batch, Target, cross_entropy, regression, shifted
+from specdec.train.unroll import unroll
+from specdec.verifier import Verifier
+
+
+@dataclass(frozen=True)
+class Family:
+    """How one family is trained."""
+
+    name: str  # on the command line, and the folder in models/
+    head: str  # "eagle3", "eagle1" or "medusa"
+    steps: int  # how far a loss looks ahead: heads of Medusa, unrolled steps of the others
+    taps: int = 3  # for eagle3: how many layers it reads, from the latest down
+    token_weight: float = 1.0
+    feature_weight: float = 0.0
+    decay: float = 0.8  # weight of each step in units of the one before
+
+
+EAGLE3 = Family("eagle3", "eagle3", steps=4)
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family("medusa", "medusa", steps=4),
+        Family("eagle1", "eagle1", steps=1, token_weight=0.1, feature_weight=1.0),
+        EAGLE3,
+        replace(EAGLE3, name="eagle3-one-step", steps=1),
+        replace(EAGLE3, name="eagle3-last-feature", taps=1),
+        replace(EAGLE3, name="eagle3-feature-loss", feature_weight=1.0),
+    )
+}
+
+
+def family(name: str) -> Family:
+    """The family of that name; raises SpecdecError, listing them, when there is none."""
+    if name not in FAMILIES:
+        raise SpecdecError(f"there is no family {name!r}: choose one of {', '.join(FAMILIES)}")
+    return FAMILIES[name]
+
+
+# -- a fresh head ----------------------------------------------------------------------------------------
+
+
+def new_head(
+    chosen: Family, verifier: Verifier, state: State, vocabulary: Tensor, seed: int, warm: bool = True
+) -> AnyHead:
+    """A head to be trained, in fp32. `state`: the verifier's tensors; `vocabulary [Vd]`: target ids, rising.
+
+    What has no counterpart in the verifier is random, drawn with `seed`; with `warm` false all of it is.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        config = HeadConfig.like(verifier.config)
+        rows = verifier.output_rows(vocabulary).float()
+        head: AnyHead
+        if chosen.head == "medusa":
+            head = Medusa(config.hidden, chosen.steps, vocabulary, rows)
+        elif chosen.head == "eagle1":
+            head = Eagle1(config, vocabulary, rows)
+        else:
+            taps = tapped_layers(verifier.config.layers)[-chosen.taps :]
+            head = Eagle3(config, vocabulary, verifier.config.vocab_size, taps)
+    if warm and not isinstance(head, Medusa):
+        with torch.no_grad():
+            start_from(head, verifier, state, rows)
+    return head
+
+
+def start_from(head: Eagle1 | Eagle3, verifier: Verifier, state: State, rows: Tensor) -> None:
+    """Copy what the verifier has of the head's tensors into it."""
+    last = f"model.layers.{verifier.config.layers - 1}"
+    hidden = verifier.config.hidden
+
+    def weight(name: str) -> Tensor:
+        return as_tensor(state[f"{name}.weight"], torch.float32)
+
+    layer: Layer = head.layer
+    layer.self_attn.o_proj.weight.copy_(weight(f"{last}.self_attn.o_proj"))
+    layer.post_attention_layernorm.weight.copy_(weight(f"{last}.post_attention_layernorm"))
+    for part in ("gate_proj", "up_proj", "down_proj"):
+        getattr(layer.mlp, part).weight.copy_(weight(f"{last}.mlp.{part}"))
+    for part in ("q_proj", "k_proj", "v_proj"):
+        # The half that reads the feature is the verifier's; that of the embedding starts small and random.
+        getattr(layer.self_attn, part).weight[:, -hidden:] = weight(f"{last}.self_attn.{part}")
+    head.fc.weight.mul_(0.1)
+    head.fc.weight[:, -hidden:].add_(torch.eye(hidden))  # of the inputs that are joined, the latest feature
+    if isinstance(head, Eagle3):
+        head.midlayer.hidden_norm.weight.copy_(weight(f"{last}.input_layernorm"))
+        head.norm.weight.copy_(weight("model.norm"))
+        head.lm_head.weight.copy_(rows)
+
+
+def trained_parameters(head: nn.Module) -> list[nn.Parameter]:
+    return [parameter for parameter in head.parameters() if parameter.requires_grad]
+
+
+# -- running it over a batch -----------------------------------------------------------------------------
+
+
+def outputs(
+    chosen: Family, head: AnyHead, embedding: Tensor, batch: Batch, steps: int
+) -> Iterator[tuple[int, Tensor, Tensor | None, Tensor | None]]:
+    """Per step: the first token that its rows stand for, logits, and output and target of the feature loss.
+
+    Row i of step k stands for token i + 2 + k: it has read token i + 1 + k.
+    """
+    n = batch.tokens.shape[1] - 1
+    if isinstance(head, Medusa):
+        logits = head(batch.hidden[:, :n])  # [B, n, k, Vd]
+        for k in range(steps):
+            yield k + 2, logits[:, :, k], None, None
+        return
+    features = batch.hidden if isinstance(head, Eagle1) else fused(head, batch)
+    tokens = torch.nn.functional.pad(batch.tokens[:, 1:], (0, steps))
+    for k, out in enumerate(unroll(head, embedding, tokens, features[:, :n], steps)):
+        goal = torch.nn.functional.pad(features, (0, 0, 0, k + 1))[:, k + 1 : k + 1 + n].detach()
+        yield k + 2, head.score(out), out, goal
+
+
+def fused(head: Eagle3, batch: Batch) -> Tensor:
+    """The features that an EAGLE-3 head reads, [B, T, H]; `batch.taps` holds all three layers."""
+    chosen = batch.taps[:, :, -len(head.taps) :]
+    return head.fc(chosen.flatten(2))
+
+
+def loss_of(
+    chosen: Family, head: AnyHead, embedding: Tensor, batch: Batch, rows: Tensor, known: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The summed loss of a batch, and how many answer rows it is a sum over (step 0's), both numbers.
+
+    rows [Vd, H]: the verifier's output rows for the draft vocabulary; known [V] bool.
+    """
+    total = batch.hidden.new_zeros((), dtype=torch.float32)
+    count = batch.hidden.new_zeros((), dtype=torch.float32)
+    steps = outputs(chosen, head, embedding, batch, chosen.steps)
+    for k, (ahead, logits, out, goal) in enumerate(steps):
+        target: Target = shifted(batch, ahead, logits.shape[1], rows, known)
+        loss = chosen.token_weight * cross_entropy(logits, target)
+        if chosen.feature_weight and out is not None and goal is not None:
+            loss = loss + chosen.feature_weight * regression(out, goal, target.counts)
+        total = total + chosen.decay**k * loss
+        if k == 0:
+            count = count + target.counts.sum()
+    return total, count

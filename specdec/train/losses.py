@@ -1,0 +1,97 @@
+"""What a draft is trained to: the verifier's distribution at the position that each row stands for.
+
+All families learn from the verifier's softmax and not from the tokens of the text, restricted to the draft's
+vocabulary. A row is left out where the verifier's own first choice is a token that the draft does not know:
+there it can only be wrong. How much of what is left is right is `acceptance`: for a draft x drawn from p the
+probability of being accepted is sum over x of min(p(x), q(x)), with q over the whole vocabulary.
+
+Shifts are where training goes wrong unseen, so they are in one place. `Batch` counts by token: `mask[:, j]`
+says whether token j belongs to an answer, `hidden[:, j]` is the state that predicts token j + 1. A row that
+stands for token j (that is to say, predicts it) is trained towards the state j - 1, and counts if mask[:, j]
+holds. `shifted` cuts tokens, states and mask for the same j, all at once.
+
+Layout: B texts of up to T tokens, padded with mask False; hidden [B, T, H], logits [B, n, Vd].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some texts with what the verifier made of them."""
+
+    tokens: Tensor  # [B, T] int64
+    mask: Tensor  # [B, T] bool: the token belongs to an answer
+    taps: Tensor  # [B, T, K, H]: inputs of K layers
+    hidden: Tensor  # [B, T, H]: the last hidden state after the final norm
+    best: Tensor  # [B, T] int64: the verifier's first choice behind each token
+    normaliser: Tensor  # [B, T]: logsumexp of its logits behind each token
+
+
+class Target(NamedTuple):
+    """What n rows are to predict."""
+
+    q: Tensor  # [B, n, Vd]: the verifier's softmax on the draft's vocabulary
+    mass: Tensor  # [B, n]: what the whole softmax has there; q * mass is q over the whole vocabulary
+    best: Tensor  # [B, n]: the verifier's first choice
+    tokens: Tensor  # [B, n]: the text's
+    counts: Tensor  # [B, n] bool: rows of answers
+    learnable: Tensor  # [B, n] bool: of these, those whose first choice the draft knows
+
+
+def shifted(batch: Batch, ahead: int, n: int, rows: Tensor, known: Tensor) -> Target:
+    """The targets of rows 0..n - 1 that stand for tokens `ahead`..`ahead + n - 1`; n >= 1.
+
+    rows [Vd, H]: the verifier's output rows for the draft's vocabulary; known [V] bool: which tokens are in
+    it. Rows beyond the text are masked.
+    """
+    length = batch.tokens.shape[1]
+    inside = min(n, length - ahead)
+    states = slice(ahead - 1, ahead - 1 + inside)
+    here = slice(ahead, ahead + inside)
+    with torch.no_grad():
+        logits = F.linear(batch.hidden[:, states], rows).float()
+        total = logits.logsumexp(-1)
+        q = (logits - total.unsqueeze(-1)).exp()
+        mass = (total - batch.normaliser[:, states]).exp().clamp(max=1.0)
+        best, counts = batch.best[:, states], batch.mask[:, here]
+        target = Target(q, mass, best, batch.tokens[:, here], counts, counts & known[best])
+        if inside == n:
+            return target
+        pads = [(0, 0, 0, n - inside), *[(0, n - inside)] * 5]
+        return Target(*(F.pad(x, pad) for x, pad in zip(target, pads, strict=True)))
+
+
+def cross_entropy(logits: Tensor, target: Target) -> Tensor:
+    """Sum over learnable rows of the cross-entropy against the verifier's softmax, a number."""
+    chosen = target.learnable
+    return -(target.q[chosen] * logits[chosen].float().log_softmax(-1)).sum()
+
+
+def regression(out: Tensor, features: Tensor, counts: Tensor) -> Tensor:
+    """Sum over rows that count of the smooth-L1 distance, averaged over channels: EAGLE-1's feature loss."""
+    return F.smooth_l1_loss(out[counts].float(), features[counts].float(), reduction="none").mean(-1).sum()
+
+
+class Acceptance(NamedTuple):
+    """Sums over rows of answers, to be divided by `rows`."""
+
+    rows: Tensor
+    sampled: Tensor  # of sum min(p, q): a token sampled from p is accepted, at temperature 1
+    greedy: Tensor  # the draft's first choice is the verifier's
+
+
+def acceptance(logits: Tensor, target: Target, vocabulary: Tensor) -> Acceptance:
+    """How often drafts from `logits` would be accepted. vocabulary [Vd]: their target ids."""
+    p = logits.float().softmax(-1)
+    overlap = torch.minimum(p, target.q * target.mass.unsqueeze(-1)).sum(-1)
+    right = vocabulary[logits.argmax(-1)] == target.best
+    counts = target.counts
+    return Acceptance(counts.sum(), overlap[counts].sum(), right[counts].sum())
