@@ -334,3 +334,7 @@ def verdict(result: dict[str, Any]) -> str:
         places = ", ".join(str(tie["position"]) for tie in ties)
         return f"output: identical to plain decoding, up to near-ties (best logits within 0.001) at {places}"
     return "output: identical to plain decoding"
+
+
+# Training text has its commands in a module of its own, which needs the app and the options from above.
+from specdec import data_command as data_command  # noqa: E402

@@ -280,7 +280,8 @@ class Verifier:
             x = x + linear(F.silu(gate) * up, layer.down)
 
         hidden = rms_norm(x, self.final_norm, config.norm_eps)
-        logits = linear(hidden[:, logits_from:], self.output).float()
+        # Contiguous: with strides between the sequences torch would copy the output matrix for each of them.
+        logits = linear(hidden[:, logits_from:].contiguous(), self.output).float()
         found = Pass(logits, hidden, tapped)
         if check and not found.finite:
             options = {"positions": positions, "mask": mask, "ancestors": ancestors, "span": span}

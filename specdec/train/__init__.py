@@ -1,0 +1,1 @@
+"""Training of draft heads on the verifier's own text: prompts, answers, features."""
