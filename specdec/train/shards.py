@@ -21,6 +21,7 @@ place, so a run that is killed leaves whole shards, and at most one file `*.part
 
 import json
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -42,6 +43,18 @@ ARRAYS = {
     "ids": np.int32,
     "temperatures": np.float32,
 }
+# What NumPy and zipfile raise, depending on which bytes of a file are wrong.
+DAMAGE = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    RuntimeError,
+    MemoryError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True)
@@ -129,7 +142,7 @@ def read_shard(path: Path) -> Shard:
             run = json.loads(str(stored["run"]))
     except FileNotFoundError:
         raise SpecdecError(f"there is no shard {path}") from None
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+    except DAMAGE as error:
         raise SpecdecError(
             f"{path} is not a whole token shard ({error}): delete it and run the same `specdec data` again"
         ) from None

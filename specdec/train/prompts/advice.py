@@ -17,7 +17,7 @@ from specdec.train.prompts.words import DAYS, SUBJECTS, Pick, sentence
 TEMPLATES = listed("""
 How do I {skill}?; How can I {skill}?[ {limit}| I am a complete beginner.|]; What is the best way to
 {skill}?; I want to {skill}. Where do I start?; I keep failing to {skill}. What am I doing wrong?; Give me
-[three|five|ten] tips to {skill}.; Make a [one-week| 30-day|weekend] plan to help me {skill}. {limit}; What
+[three|five|ten] tips to {skill}.; Make a [one-week|30-day|weekend] plan to help me {skill}. {limit}; What
 do I need to {skill}?; Is it [hard|expensive|worth the time] to {skill}?; List common mistakes when people
 try to {skill}.; How long does it take to {skill}?; Teach me to {skill}, step by step.; Explain to a teenager
 how to {skill}.; Write short instructions to {skill}, as numbered steps.; What should I do before I {skill}?;
@@ -35,7 +35,7 @@ I prepare?; What manners should I know before visiting {country}?; Gift ideas fo
 a job interview as a {job}?; I am a {job} and [bored|exhausted|underpaid]. What are my options?; Which jobs
 suit someone who likes {subject} and {animal}?; Make a study plan for a {subject} exam on {day}. {limit}; How
 can I get better at {subject}? {limit}; I have {n} hours on {day}. Help me plan them: {tasks}.; Put these in
-a sensible order: {tasks}.; My [friend|brother|colleague| flatmate] {trouble}. What should I say?; I feel
+a sensible order: {tasks}.; My [friend|brother|colleague|flatmate] {trouble}. What should I say?; I feel
 {feeling} because {reason}. Any advice?; How do I tell my [parents|boss|partner] that {news}?; What are the
 signs of {health}?; What helps against {health}?; When should I see a doctor about {health}?; Can {health} be
 prevented? {limit}; How much should I save each month if I earn {money} and want {goal}?; Should I {choice},

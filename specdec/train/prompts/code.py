@@ -149,7 +149,7 @@ expression that matches {thing}. Explain it.; What does this error mean, and how
 tuple|== and is|let and const|a class and an object|an interface and an abstract class|a pointer and a
 reference|shallow and deep copies|map and filter|a left join and an inner join|git merge and git rebase|unit
 and integration tests]?; Explain {concept} with a short example in {lang}.; Write a [bash|shell] command that
-[lists the ten largest files|counts the lines of all Python files|replaces a word in many files| shows which
+[lists the ten largest files|counts the lines of all Python files|replaces a word in many files|shows which
 process uses port 8080|finds files changed today|downloads a page every hour].; Which data structure would
 you use for {thing2}, and why?; Write a git command to [undo the last commit|see who changed a line|squash
 three commits|delete a remote branch|stash changes].; Suggest better names for these variables: {names}.;

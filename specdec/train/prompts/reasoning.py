@@ -37,7 +37,7 @@ blink every {n} and {m} seconds. When do they blink together?
 """)
 CAUSES = listed("""
 Why do [mirrors swap left and right|wet roads look darker|planes leave white trails|boats float|onions make
-us cry|cats land on their feet|leaves change colour|ice cubes crack in a drink|we yawn| tyres have
+us cry|cats land on their feet|leaves change colour|ice cubes crack in a drink|we yawn|tyres have
 grooves|manhole covers tend to be round|batteries run out faster in the cold|shadows grow in the
 evening|stars twinkle|the sky is red at sunset|airplane windows have round corners]?; What would happen if
 [the Moon disappeared|everyone stopped using money|insects died out|the Earth turned twice as fast|nobody had
