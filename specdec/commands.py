@@ -338,3 +338,4 @@ def verdict(result: dict[str, Any]) -> str:
 
 # Training text has its commands in a module of its own, which needs the app and the options from above.
 from specdec import data_command as data_command  # noqa: E402
+from specdec import train_command as train_command  # noqa: E402

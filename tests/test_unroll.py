@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from tiny_heads import tiny_eagle1, tiny_eagle3
 from tiny_verifier import tiny_verifier
 
-from specdec.train.losses import Batch, acceptance, cross_entropy, regression, shifted
+from specdec.train.losses import (
+    Batch,
+    acceptance,
+    cross_entropy,
+    regression,
+    shifted,
+    verifier_laws,
+)
 from specdec.train.unroll import attend, unroll
 from specdec.verifier import rope_tables, rotate
 
@@ -133,7 +140,7 @@ def test_targets_tokens_and_mask_of_a_row_belong_to_the_same_token(ahead, every)
     known = torch.zeros(V, dtype=torch.bool)
     known[vocabulary] = True
     n = 8
-    target = shifted(batch, ahead, n, VERIFIER.output[vocabulary], known)
+    target = shifted(batch, ahead, n, verifier_laws(batch, VERIFIER.output[vocabulary]), known)
     for b in range(2):
         for i in range(n):
             j = i + ahead
@@ -153,7 +160,7 @@ def test_the_loss_and_the_acceptance_are_the_sums_of_their_definitions():
     batch, logits = a_batch()
     vocabulary = torch.arange(0, V, 2)
     known = torch.arange(V) % 2 == 0
-    target = shifted(batch, 2, 8, VERIFIER.output[vocabulary], known)
+    target = shifted(batch, 2, 8, verifier_laws(batch, VERIFIER.output[vocabulary]), known)
     guesses = torch.randn(2, 8, 8, generator=torch.Generator().manual_seed(1))
     loss, sampled, greedy, rows = 0.0, 0.0, 0, 0
     for b in range(2):
@@ -175,7 +182,7 @@ def test_the_loss_and_the_acceptance_are_the_sums_of_their_definitions():
 
 def test_a_draft_that_is_the_verifier_has_no_excess_loss_and_is_always_accepted():
     batch, logits = a_batch()
-    target = shifted(batch, 1, 9, VERIFIER.output, torch.ones(V, dtype=torch.bool))
+    target = shifted(batch, 1, 9, verifier_laws(batch, VERIFIER.output), torch.ones(V, dtype=torch.bool))
     found = acceptance(logits[:, :9], target, torch.arange(V))
     assert float(found.sampled / found.rows) == pytest.approx(1.0, abs=1e-5)
     assert found.greedy == found.rows

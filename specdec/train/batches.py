@@ -2,11 +2,10 @@
 
 An epoch goes through all training texts once. Texts of similar length share a batch, so that little of it is
 padding; which batches there are depends on the seed and the epoch alone, so training that was interrupted
-goes on with exactly the batch that it would have had. A held-out part, the last texts of every kind by the
-order of their ids, is never trained on.
+goes on with exactly the batch that it would have had. Every twentieth text is held out, and never trained on.
 
 `best` and `normaliser` need the verifier's whole output matrix and are the same in every epoch, so they are
-computed once and kept beside the features (`Targets`).
+computed once and kept beside the features.
 
 Layout: as in losses.py; what is stored is bf16.
 """
@@ -27,50 +26,118 @@ from specdec.errors import SpecdecError
 from specdec.train.features import Features
 from specdec.train.losses import Batch
 from specdec.train.shards import write_whole
-from specdec.verifier import Verifier
 
-HELD_OUT = 20  # one text in so many
+HELD_OUT = 20  # every so many texts, one is held out
+BUCKET = 32  # batches whose texts are sorted by length together
 CHUNK = 2048  # rows of hidden states multiplied by the whole output matrix at once
 TARGETS = "targets.npz"
 
 
-class Targets:
-    """Per text: the verifier's first choice behind each token, and the logsumexp of its logits."""
+class Texts:
+    """Stored texts with features, targets and the parts they fall into; `batch` makes batches of them.
 
-    def __init__(self, folder: Path, features: Features, output: Tensor, progress: Callable[[int], None] | None = None) -> None:
-        """Read them from `folder`, or compute them with `output [V, H]` and write them there."""
-        path = folder / TARGETS
-        tokens = sum(len(features[i].tokens) for i in range(len(features)))
-        if path.exists():
-            with np.load(path) as stored:
-                best, normaliser = stored["best"], stored["normaliser"]
-            if len(best) != tokens:
-                raise SpecdecError(
-                    f"{path} belongs to other features: delete it, and it is computed again"
-                )
+    longest: texts are cut behind so many tokens.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        folder: Path,
+        output: Tensor,
+        longest: int = 512,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self.features, self.longest = features, longest
+        self.lengths = [min(len(features[i].tokens), longest) for i in range(len(features))]
+        self.held_out = list(range(HELD_OUT - 1, len(features), HELD_OUT))
+        self.training = sorted(set(range(len(features))) - set(self.held_out))
+        if not self.held_out:
+            raise SpecdecError(
+                f"there are {len(features)} texts, too few to hold one in {HELD_OUT} out: make more with "
+                "`specdec data`"
+            )
+        self.best, self.normaliser = targets(folder, features, output, progress)
+
+    def batch(self, chosen: Sequence[int]) -> Batch:
+        """The texts with these numbers, padded to the longest of them."""
+        length = max(self.lengths[i] for i in chosen)
+        texts = [self.features[i] for i in chosen]
+        parts = [
+            (text.tokens, text.mask, text.features, self.best[i], self.normaliser[i])
+            for i, text in zip(chosen, texts, strict=True)
+        ]
+        tokens, mask, features, best, normaliser = (
+            torch.stack([padded(part[: self.longest], length) for part in column])
+            for column in zip(*parts, strict=True)
+        )
+        return Batch(tokens, mask, features[:, :, :-1], features[:, :, -1], best, normaliser)
+
+    def epoch(self, seed: int, epoch: int, batch_tokens: int) -> list[list[int]]:
+        """The batches of one epoch: lists of text numbers, of at most `batch_tokens` padded tokens each."""
+        order = random.Random(f"{seed}/{epoch}")
+        chosen = self.training.copy()
+        order.shuffle(chosen)
+        mean = sum(self.lengths[i] for i in chosen) / len(chosen)
+        together = max(1, int(BUCKET * batch_tokens / mean))
+        batches: list[list[int]] = []
+        for start in range(0, len(chosen), together):
+            bucket = sorted(chosen[start : start + together], key=lambda i: self.lengths[i])
+            batches += pack(bucket, self.lengths, batch_tokens)
+        order.shuffle(batches)
+        return batches
+
+
+def pack(chosen: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+    """`chosen`, sorted by rising length, in groups of at most `batch_tokens` padded tokens, at least one."""
+    groups: list[list[int]] = []
+    for i in chosen:
+        if groups and (len(groups[-1]) + 1) * lengths[i] <= batch_tokens:
+            groups[-1].append(i)
         else:
-            best, normaliser = self._compute(features, output, progress)
-            write_whole(path, partial(np.savez, best=best, normaliser=normaliser))
-        self.best, self.normaliser = torch.from_numpy(best.astype(np.int64)), torch.from_numpy(normaliser)
-        lengths = [len(features[i].tokens) for i in range(len(features))]
-        self.starts = np.concatenate(([0], np.cumsum(lengths)))
+            groups.append([i])
+    return groups
 
-    @staticmethod
-    @torch.no_grad()
-    def _compute(
-        features: Features, output: Tensor, progress: Callable[[int], None] | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        best, normaliser = [], []
-        for i in range(len(features)):
-            for hidden in features[i].features[:, -1].split(CHUNK):
-                logits = F.linear(hidden.to(output.dtype), output).float()
-                best.append(logits.argmax(-1).numpy().astype(np.uint16))
-                normaliser.append(logits.logsumexp(-1).numpy())
-            if progress is not None:
-                progress(i + 1)
-        return np.concatenate(best), np.concatenate(normaliser)
 
-    def of(self, i: int) -> tuple[Tensor, Tensor]:
-        """best [n] int64 and normaliser [n] of text i."""
-        part = slice(self.starts[i], self.starts[i + 1])
-        return self.best[part], self.normaliser[part]
+def padded(x: Tensor, length: int) -> Tensor:
+    """x [n, ...] with zeros behind it up to `length`."""
+    return F.pad(x, (0, 0) * (x.dim() - 1) + (0, length - len(x)))
+
+
+def targets(
+    folder: Path, features: Features, output: Tensor, progress: Callable[[int], None] | None = None
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Per text: the verifier's first choice behind each token, and the logsumexp of its logits there.
+
+    Read from `folder`, or computed with the whole `output [V, H]` and written there. Raises SpecdecError when
+    what is stored belongs to other features.
+    """
+    path = folder / TARGETS
+    lengths = [len(features[i].tokens) for i in range(len(features))]
+    if path.exists():
+        with np.load(path) as stored:
+            best, normaliser = stored["best"], stored["normaliser"]
+    else:
+        best, normaliser = compute_targets(features, output, progress)
+        write_whole(path, partial(np.savez, best=best, normaliser=normaliser))
+    if len(best) != sum(lengths):
+        raise SpecdecError(f"{path} belongs to other features: delete it, and it is computed again")
+    return (
+        list(torch.from_numpy(best.astype(np.int64)).split(lengths)),
+        list(torch.from_numpy(normaliser).split(lengths)),
+    )
+
+
+@torch.no_grad()
+def compute_targets(
+    features: Features, output: Tensor, progress: Callable[[int], None] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `targets`: uint16 [T] and float32 [T] over all texts."""
+    best, normaliser = [], []
+    for i in range(len(features)):
+        for hidden in features[i].features[:, -1].split(CHUNK):
+            logits = F.linear(hidden.to(output.dtype), output).float()
+            best.append(logits.argmax(-1).numpy().astype(np.uint16))
+            normaliser.append(logits.logsumexp(-1).numpy())
+        if progress is not None:
+            progress(i + 1)
+    return np.concatenate(best), np.concatenate(normaliser)

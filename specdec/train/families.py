@@ -30,7 +30,7 @@ from specdec.drafts.medusa import Medusa
 from specdec.drafts.store import AnyHead
 from specdec.errors import SpecdecError
 from specdec.linear import as_tensor
-from specdec.train.losses import Batch, Target, cross_entropy, regression, shifted
+from specdec.train.losses import Batch, Target, cross_entropy, regression, shifted, verifier_laws
 from specdec.train.unroll import unroll
 from specdec.verifier import Verifier
 
@@ -163,9 +163,10 @@ def loss_of(
     """
     total = batch.hidden.new_zeros((), dtype=torch.float32)
     count = batch.hidden.new_zeros((), dtype=torch.float32)
+    laws = verifier_laws(batch, rows)
     steps = outputs(chosen, head, embedding, batch, chosen.steps)
     for k, (ahead, logits, out, goal) in enumerate(steps):
-        target: Target = shifted(batch, ahead, logits.shape[1], rows, known)
+        target: Target = shifted(batch, ahead, logits.shape[1], laws, known)
         loss = chosen.token_weight * cross_entropy(logits, target)
         if chosen.feature_weight and out is not None and goal is not None:
             loss = loss + chosen.feature_weight * regression(out, goal, target.counts)

@@ -35,38 +35,53 @@ class Batch:
     normaliser: Tensor  # [B, T]: logsumexp of its logits behind each token
 
 
+class Laws(NamedTuple):
+    """The verifier's distribution behind each token."""
+
+    q: Tensor  # [B, T, Vd]: its softmax on the draft's vocabulary
+    mass: Tensor  # [B, T]: what the whole softmax has there; q * mass is q over the whole vocabulary
+
+
+@torch.no_grad()
+def verifier_laws(batch: Batch, rows: Tensor) -> Laws:
+    """From the hidden states; rows [Vd, H]: the verifier's output rows for the draft's vocabulary.
+
+    In fp32 also under autocast: rounded logits would move the mass by several per cent.
+    """
+    with torch.autocast(rows.device.type, enabled=False):
+        logits = F.linear(batch.hidden.float(), rows.float())
+        total = logits.logsumexp(-1)
+        q = (logits - total.unsqueeze(-1)).exp()
+        return Laws(q, (total - batch.normaliser).exp().clamp(max=1.0))
+
+
 class Target(NamedTuple):
     """What n rows are to predict."""
 
-    q: Tensor  # [B, n, Vd]: the verifier's softmax on the draft's vocabulary
-    mass: Tensor  # [B, n]: what the whole softmax has there; q * mass is q over the whole vocabulary
+    q: Tensor  # [B, n, Vd] and
+    mass: Tensor  # [B, n]: as in `Laws`
     best: Tensor  # [B, n]: the verifier's first choice
     tokens: Tensor  # [B, n]: the text's
     counts: Tensor  # [B, n] bool: rows of answers
     learnable: Tensor  # [B, n] bool: of these, those whose first choice the draft knows
 
 
-def shifted(batch: Batch, ahead: int, n: int, rows: Tensor, known: Tensor) -> Target:
+def shifted(batch: Batch, ahead: int, n: int, laws: Laws, known: Tensor) -> Target:
     """The targets of rows 0..n - 1 that stand for tokens `ahead`..`ahead + n - 1`; n >= 1.
 
-    rows [Vd, H]: the verifier's output rows for the draft's vocabulary; known [V] bool: which tokens are in
-    it. Rows beyond the text are masked.
+    known [V] bool: which tokens are in the draft's vocabulary. Rows beyond the text are masked.
     """
     length = batch.tokens.shape[1]
     inside = min(n, length - ahead)
     states = slice(ahead - 1, ahead - 1 + inside)
     here = slice(ahead, ahead + inside)
-    with torch.no_grad():
-        logits = F.linear(batch.hidden[:, states], rows).float()
-        total = logits.logsumexp(-1)
-        q = (logits - total.unsqueeze(-1)).exp()
-        mass = (total - batch.normaliser[:, states]).exp().clamp(max=1.0)
-        best, counts = batch.best[:, states], batch.mask[:, here]
-        target = Target(q, mass, best, batch.tokens[:, here], counts, counts & known[best])
-        if inside == n:
-            return target
-        pads = [(0, 0, 0, n - inside), *[(0, n - inside)] * 5]
-        return Target(*(F.pad(x, pad) for x, pad in zip(target, pads, strict=True)))
+    best, counts = batch.best[:, states], batch.mask[:, here]
+    q, mass = laws.q[:, states], laws.mass[:, states]
+    target = Target(q, mass, best, batch.tokens[:, here], counts, counts & known[best])
+    if inside == n:
+        return target
+    pads = [(0, 0, 0, n - inside), *[(0, n - inside)] * 5]
+    return Target(*(F.pad(x, pad) for x, pad in zip(target, pads, strict=True)))
 
 
 def cross_entropy(logits: Tensor, target: Target) -> Tensor:
