@@ -18,7 +18,7 @@ by 0.0015 nats: as much as in bf16 (0.10, 95%, 0.0012), for rounding the activat
 The kernel needs no AVX-512. It has a path for AVX-512, one for AVX2, and a plain one for everything else that
 gives the same numbers slowly. It works in fp32 inside, row by row: a token's product is bit
 for bit the same whichever rows stand beside it. It takes four rows at a time, so 4 cost hardly more than 1,
-but from some 16 on it is slower than a bf16 product.
+but from 5 on it is slower than a bf16 product of weights laid out for that: linear.py then takes those.
 
 Layout: matrices [out, in], `in` a multiple of 32, `out` of 16; scale and zero [out, in / 32].
 Sources: ggml-org/ggml, ggml-common.h (`block_q4_1`, `block_q8_0`); pytorch, aten/src/ATen/native/cpu/

@@ -51,27 +51,43 @@ class Pass:
 
 
 @dataclass(frozen=True)
+class Norm:
+    """Root-mean-square norm of a vector, in a form that takes few operations. Made by `norm_of`."""
+
+    weight: Tensor  # [H] fp32, times sqrt(H)
+    floor: Tensor  # a number: sqrt(eps * H)
+
+
+@dataclass(frozen=True)
 class Layer:
     """Weights of one transformer layer; matrices are [out, in]."""
 
-    attention_norm: Tensor  # [H]
+    attention_norm: Norm  # of H
     qkv: Matrix  # [(heads + 2 * kv_heads) * head, H]
     o: Matrix  # [H, heads * head]
-    mlp_norm: Tensor  # [H]
+    mlp_norm: Norm  # of H
     gate_up: Matrix  # [2 * intermediate, H]
     down: Matrix  # [H, intermediate]
 
 
-def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Scale each vector to a root mean square of 1, in fp32 whatever x is, then by `weight` [H]. x: [...,
-    H].
+def norm_of(weight: Tensor, eps: float) -> Norm:
+    """The norm that scales by `weight` [H] and adds `eps` to the mean square."""
+    size = len(weight)
+    return Norm(weight.float() * math.sqrt(size), torch.tensor(math.sqrt(eps * size), device=weight.device))
+
+
+def rms_norm(x: Tensor, norm: Norm) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) * weight, in fp32 whatever x is. x: [..., H].
+
+    With the root of H taken out of both, the mean square is the length of x, and hypot adds eps to it.
     """
-    x32 = x.float()
-    return weight * (x32 * torch.rsqrt(x32.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
+    length = torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32), norm.floor)
+    return torch.div(x, length).mul_(norm.weight).to(x.dtype)
 
 
 def rope_tables(config: LlamaConfig) -> tuple[Tensor, Tensor]:
-    """cos and sin of the rotation of each channel at each position: two fp32 tensors [context_length, head].
+    """cos and signed sin of the rotation of each channel at each position, as `rotate` wants them: two fp32
+    tensors [context_length, 2, head/2].
 
     Channel i and channel i + head/2 form a pair and turn by the same angle, position * base^(-2i / head).
     """
@@ -89,35 +105,28 @@ def rope_tables(config: LlamaConfig) -> tuple[Tensor, Tensor]:
     angles = torch.outer(
         torch.arange(config.context_length, dtype=torch.float32), frequency
     )  # [context, head/2]
-    angles = torch.cat((angles, angles), dim=-1)
-    return angles.cos(), angles.sin()
+    cos, sin = angles.cos(), angles.sin()
+    return torch.stack((cos, cos), dim=1), torch.stack((-sin, sin), dim=1)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary embedding: turn each channel pair. x: [B, heads, n, head], cos and sin: [B, 1, n, head]."""
-    first, second = x.chunk(2, dim=-1)
-    return x * cos + torch.cat((-second, first), dim=-1) * sin
-
-
-def attention_bias(mask: Tensor, group: int, dtype: torch.dtype) -> Tensor:
-    """mask [B, n, S] -> what is added to the attention scores: 0 or -inf, [B, 1, group * n, S], see
-    `attention`.
+    """Rotary embedding: turn each channel pair. x, cos and sin: [B, n, heads, 2, head/2], sin negative for
+    the first of each pair.
     """
-    bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -math.inf)
-    return bias.repeat(1, group, 1)[:, None]
+    return torch.addcmul(x * cos, x.flip(3), sin)
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+def attention_bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """mask [B, n, S] -> what is added to the attention scores: 0 or -inf, [B, 1, n, S]."""
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -math.inf)[:, None]
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
     """Grouped-query attention. q: [B, heads, n, head], k and v: [B, kv_heads, S, head] -> [B, n, heads *
-    head].
-
-    The `group` query heads that share a key-value head are stacked as group * n rows of one head. That reads
-    each key once instead of `group` times, which is most of the work when n is small.
+    head]. bias None: every row sees every slot.
     """
-    batch, heads, n, head = q.shape
-    stacked = q.reshape(batch, k.shape[1], -1, head)  # [B, kv_heads, group * n, head]
-    mixed = F.scaled_dot_product_attention(stacked, k, v, attn_mask=bias)
-    return mixed.reshape(batch, heads, n, head).transpose(1, 2).reshape(batch, n, heads * head)
+    mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, enable_gqa=True)
+    return mixed.transpose(1, 2).flatten(2)
 
 
 class Verifier:
@@ -133,30 +142,32 @@ class Verifier:
         def matrix(*names: str) -> Matrix:
             return prepare([state.pop(f"{name}.weight") for name in names], self.dtype)
 
-        def vector(name: str) -> Tensor:
-            return as_tensor(state.pop(f"{name}.weight"), self.dtype)
+        def norm(name: str) -> Norm:
+            return norm_of(as_tensor(state.pop(f"{name}.weight"), self.dtype), config.norm_eps)
 
         self.layers = []
         for i in range(config.layers):
             at = f"model.layers.{i}"
             self.layers.append(
                 Layer(
-                    attention_norm=vector(f"{at}.input_layernorm"),
+                    attention_norm=norm(f"{at}.input_layernorm"),
                     qkv=matrix(*(f"{at}.self_attn.{part}_proj" for part in "qkv")),
                     o=matrix(f"{at}.self_attn.o_proj"),
-                    mlp_norm=vector(f"{at}.post_attention_layernorm"),
+                    mlp_norm=norm(f"{at}.post_attention_layernorm"),
                     gate_up=matrix(f"{at}.mlp.gate_proj", f"{at}.mlp.up_proj"),
                     down=matrix(f"{at}.mlp.down_proj"),
                 )
             )
-        self.final_norm = vector("model.norm")  # [H]
+        self.final_norm = norm("model.norm")
         table = state.pop("model.embed_tokens.weight")
         self.embedding = as_tensor(table, self.dtype)  # [V, H]
         if not config.tied:
             self.output = matrix("lm_head")  # [V, H]
         else:
-            self.output = prepare([table], self.dtype) if isinstance(table, Codes) else self.embedding
-        self.cos, self.sin = (table.to(self.embedding) for table in rope_tables(config))  # [context, head]
+            self.output = prepare([table], self.dtype)  # [V, H]
+        self.cos, self.sin = (
+            table.to(self.embedding) for table in rope_tables(config)
+        )  # [context, 2, head/2]
         self._steps = torch.arange(config.context_length, device=self.embedding.device)
 
     @classmethod
@@ -252,14 +263,9 @@ class Verifier:
         if cache is not None:
             cache.start(n, wait or ancestors is not None, span)
         config = self.config
-        cos, sin = self._rotations(n, cache, positions, ancestors)  # [B or 1, 1, n, head]
-        if mask is not None:
-            seen = mask
-        elif cache is not None:
-            seen = cache.mask(ancestors)
-        else:
-            seen = chain_ancestors(n, tokens.device) if ancestors is None else ancestors
-        bias = attention_bias(seen, config.heads // config.kv_heads, self.dtype)  # [B or 1, 1, group * n, S]
+        heads = (config.heads, config.kv_heads, config.kv_heads)
+        cos, sin = self._rotations(n, cache, positions, ancestors)  # [B or 1, n, all heads, 2, head/2]
+        bias = self._bias(n, cache, mask, ancestors, span)  # [B or 1, 1, n, S]
 
         x = self.embedding[tokens]  # [B, n, H]
         tapped: dict[int, Tensor] = {}
@@ -267,19 +273,19 @@ class Verifier:
             if i in taps:
                 tapped[i] = x
 
-            normed = rms_norm(x, layer.attention_norm, config.norm_eps)
-            split = linear(normed, layer.qkv).view(batch, n, -1, config.head_size).transpose(1, 2)
-            q, k, v = split.split((config.heads, config.kv_heads, config.kv_heads), dim=1)  # [B, *, n, head]
-            q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+            normed = rms_norm(x, layer.attention_norm)
+            qkv = linear(normed, layer.qkv).view(batch, n, -1, 2, config.head_size // 2)
+            turned = rotate(qkv, cos, sin).view(batch, n, -1, config.head_size).transpose(1, 2)
+            q, k, v = turned.split_with_sizes(heads, dim=1)  # [B, *, n, head]
             if cache is not None:
                 k, v = cache.write(i, k, v)  # [B, kv_heads, S, head]
-            x = x + linear(attention(q, k, v, bias), layer.o)
+            x = linear(attention(q, k, v, bias), layer.o).add_(x)
 
-            normed = rms_norm(x, layer.mlp_norm, config.norm_eps)
+            normed = rms_norm(x, layer.mlp_norm)
             gate, up = linear(normed, layer.gate_up).chunk(2, dim=-1)  # [B, n, intermediate]
-            x = x + linear(F.silu(gate) * up, layer.down)
+            x = linear(F.silu(gate).mul_(up), layer.down).add_(x)
 
-        hidden = rms_norm(x, self.final_norm, config.norm_eps)
+        hidden = rms_norm(x, self.final_norm)
         # Contiguous: with strides between the sequences torch would copy the output matrix for each of them.
         logits = linear(hidden[:, logits_from:].contiguous(), self.output).float()
         found = Pass(logits, hidden, tapped)
@@ -297,16 +303,44 @@ class Verifier:
         positions: Tensor | None,
         ancestors: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        """cos and sin of each new token's position, [B, 1, n, head], or [1, 1, n, head] if all are alike."""
-        if positions is None:
+        """cos and sin for each new token and each head of q, k and v, [B or 1, n, heads, 2, head/2].
+
+        v does not turn: its angle is 0. To turn it by that costs less than to take it apart from q and k.
+        """
+        at = 0 if cache is None else cache.ledger.at
+        if positions is None and at is not None and ancestors is None:
+            cos, sin = self.cos[None, at : at + n], self.sin[None, at : at + n]
+        else:
+            if positions is None:
+                cached = 0 if cache is None else cache.ledger.cached[:, None]
+                depths = self._steps[:n] if ancestors is None else ancestors.sum(-1) - 1
+                # Clamped for the sake of a sequence that has ended at the end of the context.
+                positions = (cached + depths).clamp(max=self.config.context_length - 1)
+            cos, sin = self.cos[positions], self.sin[positions]
+        turning, still = self.config.heads + self.config.kv_heads, self.config.kv_heads
+        shape = cos.shape[:2]
+        cos, sin = (x[:, :, None].expand(*shape, turning, *x.shape[2:]) for x in (cos, sin))
+        none = cos.new_zeros(*shape, still, *cos.shape[3:])
+        return torch.cat((cos, none + 1), dim=2), torch.cat((sin, none), dim=2)
+
+    def _bias(
+        self,
+        n: int,
+        cache: Cache | None,
+        mask: Tensor | None,
+        ancestors: Tensor | None,
+        span: int | None,
+    ) -> Tensor | None:
+        """What attention adds to its scores, see `attention_bias`; None for one row that sees every slot."""
+        if mask is None:
             at = 0 if cache is None else cache.ledger.at
-            if at is not None and ancestors is None:
-                return self.cos[None, None, at : at + n], self.sin[None, None, at : at + n]
-            cached = 0 if cache is None else cache.ledger.cached[:, None]
-            depths = self._steps[:n] if ancestors is None else ancestors.sum(-1) - 1
-            # Clamped for the sake of a sequence that has ended at the end of the context.
-            positions = (cached + depths).clamp(max=self.config.context_length - 1)
-        return self.cos[positions][:, None], self.sin[positions][:, None]
+            if n == 1 and at is not None and span in (None, at):
+                return None
+            if cache is not None:
+                mask = cache.mask(ancestors)
+            else:
+                mask = chain_ancestors(n, self.embedding.device) if ancestors is None else ancestors
+        return attention_bias(mask, self.dtype)
 
     def _check_shapes(
         self,

@@ -17,7 +17,7 @@ from specdec import weights
 from specdec.errors import SpecdecError
 from specdec.finite import first_fault
 from specdec.slots import chain_ancestors, tree_mask
-from specdec.verifier import PRECISIONS, Verifier
+from specdec.verifier import PRECISIONS, Verifier, norm_of, rms_norm, rotate
 
 TEXT = """The verifier reads eight tokens in about the time it takes to read one, because reading the weights
 from memory is most of the work. A draft that is right three times out of four therefore saves more than half
@@ -171,6 +171,53 @@ def test_a_random_model_of_another_shape_agrees_with_transformers(shape):
     torch.testing.assert_close(
         ours(theirs).forward(tokens).logits, logits_of(theirs, tokens), rtol=1e-4, atol=1e-4
     )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 2.0**-8)], ids=["fp32", "bf16"]
+)
+def test_a_norm_divides_by_the_root_mean_square_and_adds_eps_under_the_root(dtype, tolerance):
+    random = torch.Generator().manual_seed(0)
+    weight = torch.rand(48, generator=random) + 0.5
+    for size in (1e-4, 1.0, 300.0):  # eps of 1e-5 decides the first
+        x = (size * torch.randn(2, 3, 48, generator=random)).to(dtype)
+        exact = x.double() / (x.double().square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight.double()
+        found = rms_norm(x, norm_of(weight, 1e-5))
+        assert found.dtype == dtype
+        torch.testing.assert_close(found.double(), exact, rtol=tolerance, atol=1e-7)
+
+
+def test_rotation_multiplies_each_channel_pair_by_a_complex_number_and_leaves_values_alone(small):
+    config, half = small.config, small.config.head_size // 2
+    x = torch.randn(1, 5, config.heads + 2 * config.kv_heads, 2, half)
+    at = torch.tensor([[0, 3, 3, 200, 7]])
+    found = rotate(x, *small._rotations(5, None, at, None))
+    turning = config.heads + config.kv_heads
+    angles = at.double()[..., None] * config.rope_base ** (-torch.arange(half).double() / half)
+    factor = torch.polar(torch.ones_like(angles), angles)[:, :, None]
+    pair = torch.complex(x[..., 0, :].double(), x[..., 1, :].double())[:, :, :turning] * factor
+    torch.testing.assert_close(
+        found[:, :, :turning].double(), torch.stack((pair.real, pair.imag), dim=3), rtol=1e-4, atol=1e-4
+    )
+    assert torch.equal(found[:, :, turning:], x[:, :, turning:])
+
+
+def test_one_row_that_sees_everything_needs_no_mask_and_gets_the_same_logits(small):
+    """Alone it does; with another span, or a sequence of another length beside it, it has a mask."""
+    tokens, next_token = some_tokens(1, 9), some_tokens(1, 1, seed=1)
+    caches = [small.new_cache(capacity=32) for _ in range(2)]
+    for cache in caches:
+        small.forward(tokens, cache)
+    assert small._bias(1, caches[0], None, None, None) is None
+    assert small._bias(1, caches[0], None, None, 9) is None
+    plain = small.forward(next_token, caches[0])
+    masked = small.forward(next_token, caches[1], span=20)
+    torch.testing.assert_close(plain.logits, masked.logits)
+    batch = small.new_cache(batch=2, capacity=32)
+    small.forward(some_tokens(2, 9), batch)
+    batch.rollback([9, 4])
+    batch.start(1)
+    assert small._bias(1, batch, None, None, None) is not None
 
 
 def test_nodes_of_a_tree_see_their_ancestors_only_and_share_positions(theirs, small):
