@@ -59,8 +59,8 @@ def data(
     from specdec.verifier import Verifier
 
     run = texts.settings(asked, seed, batch, max_new_tokens, precision.value, weights.SHA256)
-    open_run(folder, run)  # an unsuitable folder is refused before the verifier is loaded
     tokenizer = load_tokenizer()
+    open_run(folder, run)  # an unsuitable folder is refused before the verifier is loaded, which takes longer
     verifier = Verifier.load(precision=precision.value)
     with Bar(len(asked), "answers") as bar:
         shards = texts.generate(folder, asked, run, verifier, tokenizer, bar.on_progress, bar.on_shard)

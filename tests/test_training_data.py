@@ -217,6 +217,13 @@ def test_bad_input_gets_one_sentence_and_status_two(capsys, tmp_path, monkeypatc
     assert list(tmp_path.rglob("*.npz")) == []
 
 
+def test_without_the_weights_nothing_is_written(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECDEC_HOME", str(tmp_path / "home"))
+    assert cli.main(["data", str(tmp_path / "run"), "--prompts", "2"]) == 2
+    assert str(tmp_path / "home") in one_sentence(capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()
+
+
 def test_prompts_are_printed_as_json_lines_without_torch():
     code = (
         "import sys; sys.modules['torch'] = None; from specdec.cli import main; sys.exit(main(sys.argv[1:]))"

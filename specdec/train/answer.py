@@ -81,8 +81,10 @@ def answer(
             f"{verifier.config.context_length}: ask for fewer new tokens"
         )
     cache = prefill(verifier, prompts, longest + max_new_tokens)
-    newest = torch.tensor([prompt[-1] for prompt in prompts])
-    heat = torch.tensor(temperatures, dtype=torch.float32)
+    device = verifier.embedding.device
+    newest = torch.tensor([prompt[-1] for prompt in prompts], device=device)
+    heat = torch.tensor(temperatures, dtype=torch.float32, device=device)
+    coins = coins.to(device)
     answers: list[list[int]] = [[] for _ in prompts]
     rows = list(range(len(prompts)))  # row of the cache -> which prompt it answers
     running = [True] * len(prompts)  # by row of the cache
@@ -115,6 +117,7 @@ def prefill(verifier: Verifier, prompts: Sequence[Sequence[int]], capacity: int)
     for row, (prompt, length) in enumerate(zip(prompts, lengths, strict=True)):
         padded[row, :length] = torch.tensor(prompt[:-1], dtype=torch.int64)
     cache = verifier.new_cache(len(prompts), capacity)
+    padded = padded.to(verifier.embedding.device)
     for chunk in padded.split(max(1, PREFILL_TOKENS // len(prompts)), dim=1):
         if chunk.shape[1]:
             verifier.forward(chunk, cache, logits_from=-1)

@@ -91,11 +91,13 @@ def compute(verifier: Verifier, shard: Shard, layers: Sequence[int]) -> Tensor:
         for at, row in enumerate(rows):
             tokens[at, : shard.lengths[row]] = torch.from_numpy(shard.sequence(row)[0])
         # Padding stands on the right, where nothing before it looks.
+        tokens = tokens.to(verifier.embedding.device)
         seen = verifier.forward(tokens, taps=tuple(layers), logits_from=-1)
-        stacked = torch.stack([*(seen.taps[k] for k in layers), seen.hidden], dim=2)  # [rows, n, K + 1, H]
+        stacked = torch.stack([*(seen.taps[k] for k in layers), seen.hidden], dim=2)
+        stacked = stacked.bfloat16().cpu()  # [rows, n, K + 1, H]
         for at, row in enumerate(rows):
             start, length = shard.starts[row], shard.lengths[row]
-            found[start : start + length] = stacked[at, :length].bfloat16()
+            found[start : start + length] = stacked[at, :length]
     return found
 
 
