@@ -103,15 +103,22 @@ def committed(name: str) -> dict[str, Any]:
 
     Raises SpecdecError where there is none.
     """
-    for start in (Path.cwd(), Path(__file__).resolve().parent):
-        for folder in (start, *start.parents):
-            file = folder / RESULTS / f"{name}.json"
-            if file.is_file():
-                return json.loads(file.read_text(encoding="utf-8"))
+    file = found_above(RESULTS / f"{name}.json")
+    if file is not None:
+        return json.loads(file.read_text(encoding="utf-8"))
     raise SpecdecError(
         f"there is no {(RESULTS / name).as_posix()}.json in or above {Path.cwd()}: work inside a clone of "
         f"the course, or measure it with benchmarks/{name.replace('-', '_')}.py"
     )
+
+
+def found_above(file: Path) -> Path | None:
+    """`file`, a relative path, searched upwards from the working folder and from this package."""
+    for start in (Path.cwd(), Path(__file__).resolve().parent):
+        for folder in (start, *start.parents):
+            if (folder / file).is_file():
+                return folder / file
+    return None
 
 
 def machine() -> dict[str, Any]:

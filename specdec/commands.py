@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from specdec.bench_command import bench
 from specdec.drafts.ngram import DRAFT_LENGTH, NgramDraft
 from specdec.errors import SpecdecError
 from specdec.policy import Static, chain, static
@@ -36,6 +37,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.add_typer(bench, name="bench")
 
 
 class Precision(StrEnum):
