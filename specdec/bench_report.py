@@ -11,6 +11,7 @@ from specdec.plotting import COLOURS, WIDTH, label_line, settings
 
 STAGES = ("draft", "verify", "accept", "rollback", "rest")
 HEIGHT = 0.34  # inches of a bar
+MOST_SETS = 3  # that have columns of their own: a terminal has 80
 
 
 def show(result: dict[str, Any], console: Console) -> None:
@@ -30,7 +31,7 @@ def show(result: dict[str, Any], console: Console) -> None:
 def speeds(result: dict[str, Any]) -> Table:
     table = new_table(
         "tokens/s: median over prompts (quartiles), total; share of a round in %",
-        ("method", "tokens/s", "quartiles", "total", "tau", *STAGES),
+        ("method", "tok/s", "quartiles", "total", "tau", "draft", "verify", "accept", "roll", "rest"),
     )
     for name, method in result["methods"].items():
         speed = method["tokens_per_second"]["all"]
@@ -47,17 +48,18 @@ def speeds(result: dict[str, Any]) -> Table:
 
 
 def ratios(result: dict[str, Any]) -> Table:
-    groups = list(next(iter(result["methods"].values()))["tokens_per_second"])
-    groups = [group for group in groups if group != "all"] if len(groups) == 2 else groups
+    groups = [name for name in next(iter(result["methods"].values()))["tokens_per_second"] if name != "all"]
+    groups = groups if 1 < len(groups) <= MOST_SETS else []
     table = new_table(
         "times as fast: median of the prompts' ratios (quartiles); texts that are token for token the same",
-        ("method", "against", *groups, "same"),
+        ("method", "against", "all prompts", *groups, "same"),
     )
     for found, agreed in zip(result["ratios"], result["agreement"], strict=True):
         table.add_row(
             found["method"],
             found["against"],
-            *(f"{number(found[g]['median'], 2)} ({span(found[g]['quartiles'], 2)})" for g in groups),
+            f"{number(found['all']['median'], 2)} ({span(found['all']['quartiles'], 2)})",
+            *(number(found[group]["median"], 2) for group in groups),
             "" if agreed["identical"] is None else f"{100 * agreed['identical']:.0f}%",
         )
     return table
@@ -88,7 +90,9 @@ def new_table(title: str, columns: tuple[str, ...]) -> Table:
         title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1)
     )
     for column in columns:
-        table.add_column(column, justify="left" if column in ("method", "against", "") else "right")
+        table.add_column(
+            column, no_wrap=True, justify="left" if column in ("method", "against", "") else "right"
+        )
     return table
 
 
@@ -112,7 +116,8 @@ def draw(result: dict[str, Any], file: Path) -> None:
 
     methods = result["methods"]
     tall = HEIGHT * len(methods)
-    with plt.rc_context(settings()):
+    look: Any = settings()  # typed by a literal of every key
+    with plt.rc_context(look):
         figure, (above, below) = plt.subplots(
             2, 1, figsize=(WIDTH, tall + 4.6), height_ratios=[tall + 0.8, 3.0]
         )

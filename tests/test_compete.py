@@ -285,10 +285,10 @@ def test_a_peer_that_is_not_installed_is_refused_with_the_command_that_installs_
 
 @pytest.mark.weights
 def test_a_prompt_longer_than_the_context_is_named(capsys, tmp_path):
-    (tmp_path / "talk.jsonl").write_text(json.dumps({"question_id": 7, "turns": ["word " * 3000]}))
+    (tmp_path / "talk.jsonl").write_text(json.dumps({"question_id": 7, "turns": ["word " * 9000]}))
     args = ["bench", "--prompt-dir", str(tmp_path), "--out", str(tmp_path / "r.json")]
     assert cli.main(args) == 2
-    assert "prompt 7 of talk has 30" in one_sentence(capsys.readouterr().err)
+    assert "prompt 7 of talk has 90" in one_sentence(capsys.readouterr().err)
     assert not (tmp_path / "r.part.jsonl").exists()
 
 
