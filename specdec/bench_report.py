@@ -22,7 +22,7 @@ def show(result: dict[str, Any], console: Console) -> None:
         f"{result['prompts']}, {result['repeats']} runs each, up to {result['max_new_tokens']} new tokens\n",
         highlight=False,
     )
-    for table in (speeds(result), ratios(result), costs(result)):
+    for table in (speeds(result), rounds(result), ratios(result), costs(result)):
         if table.row_count:
             console.print(table, highlight=False)
             console.print()
@@ -30,20 +30,28 @@ def show(result: dict[str, Any], console: Console) -> None:
 
 def speeds(result: dict[str, Any]) -> Table:
     table = new_table(
-        "tokens/s: median over prompts (quartiles), total; share of a round in %",
-        ("method", "tok/s", "quartiles", "total", "tau", "draft", "verify", "accept", "roll", "rest"),
+        "tokens per second: median over prompts and its quartiles, all tokens over all seconds",
+        ("method", "tokens/s", "quartiles", "total", "tau", "prefill ms"),
     )
     for name, method in result["methods"].items():
         speed = method["tokens_per_second"]["all"]
-        parts = method.get("round")
         table.add_row(
             name,
             number(speed["median"]),
             span(speed["quartiles"]),
             number(speed["total"]),
             number(method["tau"], 2),
-            *(f"{100 * parts[stage]:.1f}" if parts else "" for stage in STAGES),
+            number(method["prefill_ms"]["median"], 0),
         )
+    return table
+
+
+def rounds(result: dict[str, Any]) -> Table:
+    """Only of methods that can tell."""
+    table = new_table("a round: milliseconds, and the share of each stage in %", ("method", "ms", *STAGES))
+    for name, method in result["methods"].items():
+        if parts := method.get("round"):
+            table.add_row(name, number(parts["ms"]), *(number(100 * parts[stage]) for stage in STAGES))
     return table
 
 
@@ -52,7 +60,7 @@ def ratios(result: dict[str, Any]) -> Table:
     groups = groups if 1 < len(groups) <= MOST_SETS else []
     table = new_table(
         "times as fast: median of the prompts' ratios (quartiles); texts that are token for token the same",
-        ("method", "against", "all prompts", *groups, "same"),
+        ("method", "against", "all", *groups, "same"),
     )
     for found, agreed in zip(result["ratios"], result["agreement"], strict=True):
         table.add_row(
@@ -86,9 +94,8 @@ def costs(result: dict[str, Any]) -> Table:
 
 
 def new_table(title: str, columns: tuple[str, ...]) -> Table:
-    table = Table(
-        title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1)
-    )
+    look: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "padding": (0, 0)}
+    table = Table(title=title, title_justify="left", title_style="", **look)
     for column in columns:
         table.add_column(
             column, no_wrap=True, justify="left" if column in ("method", "against", "") else "right"
@@ -155,7 +162,7 @@ def draw_speeds(axes: Any, methods: dict[str, Any]) -> None:
     axes.grid(axis="y", visible=False)
     axes.margins(x=0.12)
     axes.set_xlim(left=0)
-    axes.set_xlabel("new tokens per second (line: quartiles over prompts)")
+    axes.set_xlabel("tokens per second (line: quartiles)")
 
 
 def draw_costs(axes: Any, cost: dict[str, Any]) -> None:
