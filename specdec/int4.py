@@ -35,7 +35,7 @@ from specdec.errors import SpecdecError
 
 GROUP = 32  # numbers that share a scale, in the file as in the kernel
 ROW_BLOCK = 16  # the kernel refuses a number of rows that is not a multiple of it
-PACK_ROWS = 4096  # rows packed at once: codes pass through int32, eight times their size
+PACK_ROWS = 4096  # rows packed or dequantised at once: codes pass through numbers of 32 bits
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,14 @@ class Codes:
         """The matrix with its rows moved as `move` moves those of a tensor."""
         return Codes(self.bits, move(self.codes), move(self.scale), move(self.zero))
 
-    def dequantise(self) -> Tensor:
-        """The weights, [out, in] fp32."""
-        groups = self.codes.float().view(*self.scale.shape, GROUP)
-        return groups.mul_(self.scale[..., None]).add_(self.zero[..., None]).view(self.shape)
+    def dequantise(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The weights, [out, in], computed in fp32; some rows at a time, so that few are ever held so."""
+        weights = torch.empty(self.shape, dtype=dtype)
+        parts = (x.split(PACK_ROWS) for x in (self.codes, self.scale, self.zero))
+        for rows, codes, scale, zero in zip(weights.split(PACK_ROWS), *parts, strict=True):
+            groups = codes.float().view(*scale.shape, GROUP)
+            rows.copy_(groups.mul_(scale[..., None]).add_(zero[..., None]).view(codes.shape))
+        return weights
 
 
 def read_q4_1(data: Tensor) -> Codes:

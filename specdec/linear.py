@@ -16,7 +16,8 @@ Blocked one has been moved beforehand. The numbers that come out are the same, b
 4-bit codes are read in a quarter of that time, but the kernel's arithmetic grows with every four rows, and
 from five on the bf16 product is faster. So ByWidth holds both: a token's logits then come from codes and
 fp32 sums when at most four rows are read at once, and else from weights rounded to bf16, exactly as in
-precision bf16. These differ by as much as products of different width in bf16 do (benchmarks/LOG.md).
+precision bf16. These differ little more than passes of different width in bf16 do (benchmarks/LOG.md). 8-bit
+codes, two digits each for the 4-bit kernel, gain nothing over bf16 even for one row, and become bf16.
 
 Layout: x [..., in], matrices [out, in], result [..., out].
 """
@@ -69,8 +70,10 @@ def prepare(parts: Sequence[Tensor | Codes], dtype: torch.dtype) -> Matrix:
     codes = [part for part in parts if isinstance(part, Codes)]
     if len(codes) == len(parts):
         together = stack(codes)
-        narrow, wide = pack(together), block(together.dequantise().to(dtype))
-        return ByWidth(narrow, wide) if isinstance(wide, Blocked) else narrow
+        wide = block(together.dequantise(dtype))
+        if isinstance(wide, Tensor):
+            return pack(together)
+        return ByWidth(pack(together), wide) if together.bits == 4 else wide
     weights = [as_tensor(part, dtype) for part in parts]
     return block(weights[0] if len(weights) == 1 else torch.cat(weights))
 
@@ -95,7 +98,7 @@ def blocks_bf16() -> bool:
 
 def as_tensor(weight: Tensor | Codes, dtype: torch.dtype) -> Tensor:
     """The numbers of a weight, whatever its form."""
-    return (weight.dequantise() if isinstance(weight, Codes) else weight).to(dtype)
+    return weight.dequantise(dtype) if isinstance(weight, Codes) else weight.to(dtype)
 
 
 def linear(x: Tensor, matrix: Matrix) -> Tensor:

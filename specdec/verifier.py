@@ -57,6 +57,14 @@ class Norm:
     weight: Tensor  # [H] fp32, times sqrt(H)
     floor: Tensor  # a number: sqrt(eps * H)
 
+    def scale(self, x: Tensor) -> Tensor:
+        """`rms_norm` of x [..., H], in fp32 whatever x is.
+
+        With the root of H taken out of both, the root mean square is the length of x, and hypot adds eps.
+        """
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+        return torch.div(x, torch.hypot(norm, self.floor)).mul_(self.weight).to(x.dtype)
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -71,23 +79,21 @@ class Layer:
 
 
 def norm_of(weight: Tensor, eps: float) -> Norm:
-    """The norm that scales by `weight` [H] and adds `eps` to the mean square."""
+    """`rms_norm` by `weight` [H] as a Norm."""
     size = len(weight)
     return Norm(weight.float() * math.sqrt(size), torch.tensor(math.sqrt(eps * size), device=weight.device))
 
 
-def rms_norm(x: Tensor, norm: Norm) -> Tensor:
-    """x / sqrt(mean(x^2) + eps) * weight, in fp32 whatever x is. x: [..., H].
-
-    With the root of H taken out of both, the mean square is the length of x, and hypot adds eps to it.
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """Scale each vector to a root mean square of 1, in fp32 whatever x is, then by `weight` [H]. x: [...,
+    H].
     """
-    length = torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32), norm.floor)
-    return torch.div(x, length).mul_(norm.weight).to(x.dtype)
+    x32 = x.float()
+    return weight * (x32 * torch.rsqrt(x32.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
 
 
 def rope_tables(config: LlamaConfig) -> tuple[Tensor, Tensor]:
-    """cos and signed sin of the rotation of each channel at each position, as `rotate` wants them: two fp32
-    tensors [context_length, 2, head/2].
+    """cos and sin of the rotation of each channel at each position: two fp32 tensors [context_length, head].
 
     Channel i and channel i + head/2 form a pair and turn by the same angle, position * base^(-2i / head).
     """
@@ -105,13 +111,19 @@ def rope_tables(config: LlamaConfig) -> tuple[Tensor, Tensor]:
     angles = torch.outer(
         torch.arange(config.context_length, dtype=torch.float32), frequency
     )  # [context, head/2]
-    cos, sin = angles.cos(), angles.sin()
-    return torch.stack((cos, cos), dim=1), torch.stack((-sin, sin), dim=1)
+    angles = torch.cat((angles, angles), dim=-1)
+    return angles.cos(), angles.sin()
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary embedding: turn each channel pair. x, cos and sin: [B, n, heads, 2, head/2], sin negative for
-    the first of each pair.
+    """Rotary embedding: turn each channel pair. x: [B, heads, n, head], cos and sin: [B, 1, n, head]."""
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+
+def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """`rotate` in fewer operations. x, cos and sin: [B, n, heads, 2, head/2], sin negative for the first of
+    each pair.
     """
     return torch.addcmul(x * cos, x.flip(3), sin)
 
@@ -165,9 +177,9 @@ class Verifier:
             self.output = matrix("lm_head")  # [V, H]
         else:
             self.output = prepare([table], self.dtype)  # [V, H]
-        self.cos, self.sin = (
-            table.to(self.embedding) for table in rope_tables(config)
-        )  # [context, 2, head/2]
+        cos, sin = (table.view(len(table), 2, -1) for table in rope_tables(config))
+        signed = torch.stack((-sin[:, 0], sin[:, 1]), dim=1)
+        self.cos, self.sin = cos.to(self.embedding), signed.to(self.embedding)  # [context, 2, head/2]
         self._steps = torch.arange(config.context_length, device=self.embedding.device)
 
     @classmethod
@@ -273,19 +285,19 @@ class Verifier:
             if i in taps:
                 tapped[i] = x
 
-            normed = rms_norm(x, layer.attention_norm)
+            normed = layer.attention_norm.scale(x)
             qkv = linear(normed, layer.qkv).view(batch, n, -1, 2, config.head_size // 2)
-            turned = rotate(qkv, cos, sin).view(batch, n, -1, config.head_size).transpose(1, 2)
+            turned = turn(qkv, cos, sin).view(batch, n, -1, config.head_size).transpose(1, 2)
             q, k, v = turned.split_with_sizes(heads, dim=1)  # [B, *, n, head]
             if cache is not None:
                 k, v = cache.write(i, k, v)  # [B, kv_heads, S, head]
             x = linear(attention(q, k, v, bias), layer.o).add_(x)
 
-            normed = rms_norm(x, layer.mlp_norm)
+            normed = layer.mlp_norm.scale(x)
             gate, up = linear(normed, layer.gate_up).chunk(2, dim=-1)  # [B, n, intermediate]
             x = linear(F.silu(gate).mul_(up), layer.down).add_(x)
 
-        hidden = rms_norm(x, self.final_norm)
+        hidden = self.final_norm.scale(x)
         # Contiguous: with strides between the sequences torch would copy the output matrix for each of them.
         logits = linear(hidden[:, logits_from:].contiguous(), self.output).float()
         found = Pass(logits, hidden, tapped)

@@ -16,6 +16,7 @@ from specdec.exactness import compare_with_plain
 from specdec.generation import Stopwatch
 from specdec.policy import chain, dynamic, static
 from specdec.sampling import Sampling, probabilities
+from specdec.verifier import rms_norm, rotate
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -69,11 +70,8 @@ def slow_rows(head, tokens, features, sees):
     frequency = c.rope_base ** -(torch.arange(0, c.head_size, 2).float() / c.head_size)
 
     def turned(x, position):
-        angle = position * frequency
-        first, second = x.chunk(2, dim=-1)
-        return torch.cat(
-            (first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()), dim=-1
-        )
+        angle = torch.cat((position * frequency,) * 2)
+        return rotate(x[None, :, None], angle.cos(), angle.sin())[0, :, 0]
 
     def heads_of(project, row):
         return project(attended[0, row]).view(-1, c.head_size)
@@ -88,7 +86,7 @@ def slow_rows(head, tokens, features, sees):
             values = torch.stack([heads_of(attention.v_proj, r)[kv] for _, r in rows])
             mixed.append(((keys @ q[h]) / c.head_size**0.5).softmax(0) @ values)
         x = residual[0, i] + attention.o_proj(torch.cat(mixed))
-        normed = x * (x.square().mean() + c.norm_eps) ** -0.5 * head.layer.post_attention_layernorm.weight
+        normed = rms_norm(x, head.layer.post_attention_layernorm.weight, c.norm_eps)
         outs.append(x + head.layer.mlp(normed))
     return torch.stack(outs)
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tiny_heads import tiny_eagle1, tiny_eagle3
 from tiny_verifier import tiny_verifier
 
-from specdec.drafts.layer import rotate, rotations
 from specdec.train.losses import (
     Batch,
     acceptance,
@@ -21,6 +20,7 @@ from specdec.train.losses import (
     verifier_laws,
 )
 from specdec.train.unroll import attend, unroll
+from specdec.verifier import rope_tables, rotate
 
 VERIFIER = tiny_verifier()
 V, H = VERIFIER.config.vocab_size, VERIFIER.config.hidden
@@ -104,7 +104,7 @@ def test_a_query_at_step_k_sits_at_position_i_plus_k():
     text = torch.randint(V, (1, 7), generator=torch.Generator().manual_seed(3))
     tokens = torch.cat((text[:, 1:], text.new_zeros(1, 3)), dim=1)
     list(unroll(head, VERIFIER.embedding, tokens, features_of(head, text)[:, :6], 3))
-    cos, sin = rotations(head.config)
+    cos, sin = rope_tables(head.config.llama())
     for k, (turned, plain) in enumerate(seen):
         for i in range(6):
             expected = rotate(plain[:, :, i : i + 1], cos[i + k], sin[i + k])

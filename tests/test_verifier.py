@@ -17,7 +17,7 @@ from specdec import weights
 from specdec.errors import SpecdecError
 from specdec.finite import first_fault
 from specdec.slots import chain_ancestors, tree_mask
-from specdec.verifier import PRECISIONS, Verifier, norm_of, rms_norm, rotate
+from specdec.verifier import PRECISIONS, Verifier, norm_of, turn
 
 TEXT = """The verifier reads eight tokens in about the time it takes to read one, because reading the weights
 from memory is most of the work. A draft that is right three times out of four therefore saves more than half
@@ -182,7 +182,7 @@ def test_a_norm_divides_by_the_root_mean_square_and_adds_eps_under_the_root(dtyp
     for size in (1e-4, 1.0, 300.0):  # eps of 1e-5 decides the first
         x = (size * torch.randn(2, 3, 48, generator=random)).to(dtype)
         exact = x.double() / (x.double().square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight.double()
-        found = rms_norm(x, norm_of(weight, 1e-5))
+        found = norm_of(weight, 1e-5).scale(x)
         assert found.dtype == dtype
         torch.testing.assert_close(found.double(), exact, rtol=tolerance, atol=1e-7)
 
@@ -191,7 +191,7 @@ def test_rotation_multiplies_each_channel_pair_by_a_complex_number_and_leaves_va
     config, half = small.config, small.config.head_size // 2
     x = torch.randn(1, 5, config.heads + 2 * config.kv_heads, 2, half)
     at = torch.tensor([[0, 3, 3, 200, 7]])
-    found = rotate(x, *small._rotations(5, None, at, None))
+    found = turn(x, *small._rotations(5, None, at, None))
     turning = config.heads + config.kv_heads
     angles = at.double()[..., None] * config.rope_base ** (-torch.arange(half).double() / half)
     factor = torch.polar(torch.ones_like(angles), angles)[:, :, None]

@@ -21,7 +21,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from specdec.drafts.layer import HeadConfig, Layer, rotations
+from specdec.drafts.layer import HeadConfig, Layer
 from specdec.errors import SpecdecError
 from specdec.grow import Growth, Vocabulary, grow
 from specdec.kv_cache import KVCache
@@ -29,7 +29,7 @@ from specdec.policy import Policy, dynamic
 from specdec.sampling import Sampling, probabilities
 from specdec.slots import slots_behind, tree_mask
 from specdec.tree import DraftTree
-from specdec.verifier import Pass, Verifier, attention, attention_bias
+from specdec.verifier import Pass, Verifier, attention, attention_bias, rope_tables
 from specdec.verify_tree import Verdict, row_of
 
 
@@ -104,7 +104,8 @@ class FeatureSession:
         config, device = head.config, self.embedding.device
         spare = policy.reads + policy.depth + 1
         self.cache = KVCache(config.llama(), batch, capacity, self.embedding.dtype, device, spare)
-        self.cos, self.sin = (x.to(self.embedding) for x in rotations(config))  # [context, head]
+        tables = rope_tables(config.llama())
+        self.cos, self.sin = (table.to(self.embedding) for table in tables)  # [context, head]
         self.last: Tensor | None = None  # [B, 1, H]: the feature before the next chunk of the prompts
         self.prompt_features: list[Tensor] = []  # until `rollback` says how long the prompts are
         self.pending_tokens: Tensor | None = None  # None: the newest tokens alone

@@ -3,7 +3,7 @@
 It is a Llama layer, except that what its attention reads and what its residual stream carries are handed in
 apart: EAGLE-1 and EAGLE-3 make them in different ways (eagle1.py, eagle3.py). The matrices are plain
 parameters with the names of the public checkpoints, so that a head is loaded and saved as it is, and trained
-by autograd: the functions here are the verifier's in their plain form, without operations in place.
+by autograd. Rotation, normalisation and attention are the verifier's own functions.
 
 Layout: rows [B, n, H], queries [B, heads, n, head], keys and values [B, kv_heads, n, head].
 """
@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from specdec.checkpoint import LlamaConfig
-from specdec.verifier import rope_tables
+from specdec.verifier import rms_norm, rotate
 
 
 @dataclass(frozen=True)
@@ -64,17 +64,6 @@ class HeadConfig:
         )
 
 
-def rotations(config: HeadConfig) -> tuple[Tensor, Tensor]:
-    """cos, and sin, negative in the first half of the channels, of every position: fp32 [context, head]."""
-    cos, sin = rope_tables(config.llama())
-    return cos.flatten(1), sin.flatten(1)
-
-
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn channel pairs (i, i + head/2). x: [B, heads, n, head], cos and sin: [.., n, head]."""
-    return x * cos + x.roll(x.shape[-1] // 2, -1) * sin
-
-
 class Norm(nn.Module):
     """Root-mean-square normalisation with a learned scale [H]."""
 
@@ -84,8 +73,7 @@ class Norm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        x32 = x.float()
-        return self.weight * (x32 * torch.rsqrt(x32.square().mean(-1, keepdim=True) + self.eps)).to(x.dtype)
+        return rms_norm(x, self.weight, self.eps)
 
 
 class Attention(nn.Module):

@@ -30,7 +30,8 @@ import torch
 from torch import Tensor
 
 from specdec.drafts.features import Head
-from specdec.drafts.layer import HeadConfig, rotations
+from specdec.drafts.layer import HeadConfig
+from specdec.verifier import rope_tables
 
 
 def unroll(head: Head, embedding: Tensor, tokens: Tensor, features: Tensor, steps: int) -> Iterator[Tensor]:
@@ -45,7 +46,7 @@ def unroll(head: Head, embedding: Tensor, tokens: Tensor, features: Tensor, step
     keys: list[Tensor] = []  # per step, [B, kv_heads, n, head]
     values: list[Tensor] = []
     feature = features
-    cos, sin = (table.to(features.dtype) for table in turning(config, features.device))
+    cos, sin = (table.to(features.dtype) for table in rotations(config, features.device))
     for k in range(steps):
         embedded = embedding[tokens[:, k : n + k]].to(features.dtype)
         attended, residual = head.enter(embedded, feature)
@@ -74,9 +75,9 @@ def attend(q: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
 
 
 @lru_cache(maxsize=8)
-def turning(config: HeadConfig, device: torch.device) -> tuple[Tensor, Tensor]:
-    """`rotations` on a device, made once."""
-    cos, sin = rotations(config)
+def rotations(config: HeadConfig, device: torch.device) -> tuple[Tensor, Tensor]:
+    """cos and sin of every position, [context, head] fp32."""
+    cos, sin = rope_tables(config.llama())
     return cos.to(device), sin.to(device)
 
 
