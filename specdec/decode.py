@@ -3,7 +3,7 @@
 `speculative_round` is one round on the device, read top to bottom; `generate` repeats it until all texts
 have ended. Plain decoding is the same loop with a draft that proposes nothing, so that a comparison
 compares only speculation. How drafts propose is their own business (drafts/interface.py), which tree they
-grow is the policy's, what is kept verify_tree.py's, and where a text ends endings.py's. Terminals and
+grow is the policy's, what is kept verify.py's, and where a text ends endings.py's. Terminals and
 prompts' templates are the caller's.
 
 The ledger: the newest token has not been through the verifier, so `cached == len(tokens) - 1` before and
@@ -37,7 +37,7 @@ from specdec.sampling import Sampling
 from specdec.trace import Trace
 from specdec.tree import DraftTree
 from specdec.verifier import Pass, Verifier
-from specdec.verify_tree import Verdict, raise_faults, verify_tree
+from specdec.verify import Verdict, raise_faults, verify_tree
 
 PREFILL_CHUNK = 512  # prompt tokens per prefill pass: bounds the memory that attention needs
 

@@ -34,7 +34,7 @@ from specdec.grow import Growth, grow
 from specdec.policy import Policy, Rule, Static
 from specdec.sampling import Sampling, probabilities
 from specdec.tree import DraftTree
-from specdec.verify_tree import Verdict, verify_tree
+from specdec.verify import Verdict, verify_tree
 
 Array = NDArray[Any]
 State = dict[str, Array]

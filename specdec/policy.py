@@ -1,7 +1,7 @@
 """Which tree a draft grows: chain(N), static([2, 2, 2]), dynamic(depth, top_k, total).
 
 A policy fixes the rule by which children are chosen, and with it the rule by which the verifier judges them
-(verify_tree.py has both):
+(verify.py has both):
 
     sampled  children are sampled from p without replacement; the tree's shape is fixed beforehand
     top-k    children are the most likely tokens, chosen without chance

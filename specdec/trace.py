@@ -42,7 +42,7 @@ def residual(q: Tensor, children: Sequence[int], p: Tensor | None) -> Tensor:
     """
     import torch
 
-    from specdec.verify_tree import owed_sampled, owed_top_k
+    from specdec.verify import owed_sampled, owed_top_k
 
     x = torch.tensor([list(children)], device=q.device)
     exists = torch.ones_like(x, dtype=torch.bool)

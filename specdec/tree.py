@@ -10,7 +10,7 @@ find fewer children than the shape has room for. An absent row is computed with 
 and no path leads to it. It counts as depth 0 and sees itself only, so that nothing in it is undefined.
 
 Siblings are tried in the order of their rows. Which tree a draft grows is policy.py's business, and which
-nodes survive is verify_tree.py's.
+nodes survive is verify.py's.
 
 Layout: B sequences, m nodes. `tokens [B, m]` and `parents [B, m]` int64; node i of them is row i + 1, and a
 parent stands before its children: parents[b, i] <= i. All that is derived has static shape and is never read

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_verifier import tiny_verifier
 
-from specdec import decode, verify_tree
+from specdec import decode, verify
 from specdec.decode import generate
 from specdec.drafts.ngram import NgramDraft
 from specdec.exactness import compare_with_plain, plain_greedy
@@ -228,10 +228,10 @@ def test_two_sampled_tokens_are_distributed_as_the_verifiers_own_and_two_wrong_r
     q_x = law[2].sum()
     assert limits_power(SMALL_SAMPLES, [q_x, 1 - q_x], [q_x * (2 - q_x), 1 - q_x * (2 - q_x)]) > 0.999
     with monkeypatch.context() as patch:
-        patch.setattr(verify_tree, "owed_top_k", correction_from_q)
+        patch.setattr(verify, "owed_top_k", correction_from_q)
         assert outside(count_pairs(), law).size > 0
     with monkeypatch.context() as patch:
-        patch.setattr(verify_tree, "keep_top_k", accept_everything)
+        patch.setattr(verify, "keep_top_k", accept_everything)
         assert outside(count_pairs(), law).size > 0
 
 

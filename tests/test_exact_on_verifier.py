@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from specdec import verify_tree
+from specdec import verify
 from specdec.decode import generate
 from specdec.drafts.ngram import NgramDraft
 from specdec.exactness import compare_with_plain
@@ -72,7 +72,7 @@ class Chains:
         """One speculative round per row of coins [B, n + 1], by the code that `generate` runs."""
         drafts = torch.tensor([self.drafts], dtype=torch.long).expand(len(coins), -1)
         logits = self.logits.expand(len(coins), -1, -1)
-        return verify_tree.verify_tree(logits, DraftTree.chain(drafts), Sampling(1.0), coins)
+        return verify.verify_tree(logits, DraftTree.chain(drafts), Sampling(1.0), coins)
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +204,7 @@ def test_a_wrong_rule_is_caught_with_the_same_number_of_samples(one_thread, roun
     table = cells(laws, laws)
     alternative = wrong_cells(laws, rounds, law_of)
     assert limits_power(SAMPLES, list(table.values()), list(alternative.values())) > 1 - 1e-6
-    monkeypatch.setattr(verify_tree, name, replacement)
+    monkeypatch.setattr(verify, name, replacement)
     counts = count(rounds, table, seed=1)
     assert outside(counts, list(table.values())).size > 0
     # And it is this wrong rule that was run: its own distribution is not ruled out.

@@ -19,7 +19,7 @@ from specdec.ledger import Work
 from specdec.sampling import Sampling
 from specdec.tree import DraftTree
 from specdec.verifier import Verifier
-from specdec.verify_tree import verify_tree
+from specdec.verify import verify_tree
 
 CAPACITY = 20  # also the context, so that a sequence that has ended may stand at the end of both
 VERIFIER = tiny_verifier(context=CAPACITY)

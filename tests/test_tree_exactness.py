@@ -13,7 +13,7 @@ from specdec.sampling import Sampling, draw, probabilities
 from specdec.theory import exact, trees
 from specdec.theory.stats import total_variation
 from specdec.tree import DraftTree
-from specdec.verify_tree import verify_tree
+from specdec.verify import verify_tree
 
 EXACT = 1e-6  # float32 probabilities
 PLAIN = Sampling(1.0)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from specdec import verify_tree, weights
+from specdec import verify, weights
 from specdec.checkpoint import load_gguf
 from specdec.decode import Coins, generate
 from specdec.drafts.ngram import NgramDraft
@@ -149,7 +149,7 @@ class Tables:
 
         growth = grow(policy, self.law("p", start), step, draft_coins)
         logits = self.logits["q"][self.rows_of(growth.tree, start)]
-        return verify_tree.verify_tree(logits, growth.tree, SAMPLING, coins, growth.p).emitted
+        return verify.verify_tree(logits, growth.tree, SAMPLING, coins, growth.p).emitted
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +231,7 @@ def test_a_wrong_rule_over_trees_is_caught_with_the_same_number_of_samples(
     tables, monkeypatch, name, replacement
 ):
     pairs = exact_pairs(tables)
-    monkeypatch.setattr(verify_tree, name, replacement)
+    monkeypatch.setattr(verify, name, replacement)
     first, second, fresh = (count(tables, pairs, seed) for seed in (1, 2, 3))
     assert outside(first, [*pairs.values(), 0.0], false_fail=1e-6).size > 0
     # Its own law, estimated from other samples, is so far off that the test could hardly have missed it.

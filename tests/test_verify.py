@@ -1,279 +1,369 @@
-"""The tensor rule: exact on grids of coins, equal to the scalar rule of the theory, greedy as its limit."""
+"""Verification of trees: the scalar rules with the same coins, greedy vectors, faults, no host reads."""
 
-import itertools
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_tree import parent_lists
 
-from specdec.sampling import Sampling, draw, nucleus, probabilities
+from specdec.errors import SpecdecError
+from specdec.grow import grow
+from specdec.parents import ABSENT
+from specdec.policy import chain, dynamic, static
+from specdec.sampling import Sampling, probabilities
 from specdec.theory import rejection
-from specdec.verify import accept_chain, accept_greedy, final_weights, verify_chain
+from specdec.tree import DraftTree
+from specdec.verify import raise_faults, verify_tree
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-# -- helpers ---------------------------------------------------------------------------------------
-
-
-def eighths(generator, *shape):
-    """Random distributions [*shape, V] of multiples of 1/8: every threshold below is then a fraction."""
-    *rows, vocabulary = shape
-    picks = torch.randint(vocabulary, (*rows, 8), generator=generator)
-    return torch.nn.functional.one_hot(picks, vocabulary).sum(-2).double() / 8
+VECTORS = json.loads((Path(__file__).parent / "data" / "vectors.json").read_text(encoding="utf-8"))
+VOCABULARY = 5
+HOT = Sampling(1.0)
 
 
-def grid(*sizes):
-    """Every combination of coins (i + 1/2) / size, one column per size: [product, len(sizes)]."""
-    axes = [(torch.arange(size).double() + 0.5) / size for size in sizes]
-    return torch.cartesian_prod(*axes).reshape(-1, len(sizes))
-
-
-# Thresholds of the acceptance coins are a / b with a <= 8 and b in 1..8; those of the final coin are
-# multiples of 1 / Z, Z in 1..8. 840 is divisible by all of them, so a grid of 840 coins splits exactly in the
-# proportions of the interval.
-FINE = 840
-
-
-def joint(q, p, one_hot, rule=accept_chain):
-    """Exact distribution [V, V] of two tokens: one step with a single draft, completed with q's own.
-
-    q: q[()] [V] and q[x] [V] for each first token x, as a tensor [V + 1, V] (row 0 is the first); p [V].
-    """
-    vocabulary = len(p)
-    total = torch.zeros(vocabulary, vocabulary, dtype=torch.float64)
-    coins = grid(FINE, FINE)
-    for x in range(vocabulary):
-        weight = 1.0 if one_hot and x == p.argmax() else 0.0 if one_hot else p[x].item()
-        if weight == 0:
-            continue
-        rows = torch.stack([q[0], q[1 + x]]).expand(len(coins), 2, vocabulary)
-        drafts = torch.full((len(coins), 1), x)
-        verdict = rule(rows, drafts, coins, None if one_hot else p.expand(len(coins), 1, vocabulary))
-        kept = verdict.accepted == 1
-        total[x] += weight * torch.bincount(verdict.token[kept], minlength=vocabulary) / len(coins)
-        corrections = torch.bincount(verdict.token[~kept], minlength=vocabulary) / len(coins)
-        total += weight * corrections[:, None] * q[1:]
-    return total
-
-
-distributions = st.lists(st.integers(0, 9), min_size=4, max_size=4).filter(any)
-
-
-def normalised(counts):
-    array = np.array(counts, dtype=np.float64)
-    return array / array.sum(-1, keepdims=True)
-
-
-# -- exactness -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("one_hot", [False, True])
-def test_every_coin_of_a_grid_together_gives_exactly_the_verifiers_distribution(seed, one_hot):
+@st.composite
+def rounds(draw, max_batch=3):
+    """Trees whose siblings differ, logits, a p with all tokens, and coins."""
+    # few different parents, so that rows have several children
+    batch = [
+        limit([min(parent, 2) for parent in draw(parent_lists(7))])
+        for _ in range(draw(st.integers(1, max_batch)))
+    ]
+    seed = draw(st.integers(0, 10**6))
+    rng = np.random.default_rng(seed)
+    tokens = [distinct(parents, rng) for parents in batch]
+    tree = DraftTree.from_lists(tokens, batch, VOCABULARY)
     generator = torch.Generator().manual_seed(seed)
-    q, p = eighths(generator, 4, 3), eighths(generator, 3)
-    expected = q[0][:, None] * q[1:]
-    assert (joint(q, p, one_hot) - expected).abs().sum() / 2 < 1e-12
+    logits = torch.randn(len(batch), tree.rows, VOCABULARY, generator=generator) * 2
+    p = torch.randn(len(batch), tree.rows, VOCABULARY, generator=generator).softmax(-1)
+    coins = torch.rand(len(batch), tree.depth * tree.branching + 1, generator=generator, dtype=torch.float64)
+    return tree, logits, p, coins
 
 
-def test_a_correction_drawn_from_q_is_caught_by_the_same_grid():
-    def wrong(q, drafts, coins, p):
-        verdict = accept_chain(q, drafts, coins, p)
-        return verdict._replace(token=draw(q[torch.arange(len(q)), verdict.accepted], coins[:, -1]))
+def limit(parents):
+    """Nodes whose parent has V children already, or is missing, become absent."""
+    kept: list[int] = []
+    for parent in parents:
+        gone = parent > 0 and kept[parent - 1] == ABSENT
+        kept.append(ABSENT if gone or kept.count(parent) == VOCABULARY else parent)
+    return kept
 
-    generator = torch.Generator().manual_seed(1)
-    q, p = eighths(generator, 4, 3), eighths(generator, 3)
-    expected = q[0][:, None] * q[1:]
-    assert (joint(q, p, False, wrong) - expected).abs().sum() / 2 > 0.05
+
+def distinct(parents, rng):
+    order = {row: rng.permutation(VOCABULARY).tolist() for row in range(len(parents) + 1)}
+    return [0 if parent == ABSENT else order[parent].pop() for parent in parents]
+
+
+def slow_walk(b, tree, q, p, coins):
+    """One sequence by rejection.verify_children, row by row: path and token. p None for one-hot."""
+    row, path = 0, [0]
+    for depth in range(tree.depth + 1):
+        children = [r for r in tree.children[b, row].tolist() if r > 0]
+        x = [tree.by_row()[b, r].item() for r in children]
+        proposals = (
+            rejection.one_hot(x, VOCABULARY) if p is None else rejection.without_replacement(p[row], x)
+        )
+        mine = coins[depth * tree.branching :][: len(x)]
+        step = rejection.verify_children(q[row], proposals, x, mine, coins[-1])
+        if step.child is None:
+            return path, step.token
+        row = children[step.child]
+        path.append(row)
+    raise AssertionError("a tree deeper than its depth")
+
+
+# -- the rules ---------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.data(), st.integers(0, 3))
-def test_a_batch_of_chains_decides_as_the_scalar_rule_does_with_the_same_coins(data, n):
-    batch = 5
-    rows = [
-        [[data.draw(distributions) for _ in range(n + 1)], [data.draw(distributions) for _ in range(n)]]
-        for _ in range(batch)
-    ]
-    q = np.array([normalised(row[0]) for row in rows])
-    p = np.array([normalised(row[1]) for row in rows]).reshape(batch, n, 4)
-    coins = np.array([[data.draw(st.floats(0, 0.999)) for _ in range(n + 1)] for _ in range(batch)])
-    drafts = np.array(
-        [[data.draw(st.sampled_from(np.flatnonzero(p_i).tolist())) for p_i in p_b] for p_b in p], dtype=int
-    )
-    drafts = drafts.reshape(batch, n)
-    verdict = accept_chain(*(torch.from_numpy(x) for x in (q, drafts, coins, p)))
-    for b in range(batch):
-        step = rejection.verify_chain(q[b], p[b], drafts[b].tolist(), coins[b, :-1].tolist(), coins[b, -1])
-        assert verdict.accepted[b] == step.accepted
-        assert [*drafts[b][: step.accepted], verdict.token[b]] == step.tokens
+@given(rounds(), st.sampled_from(["sampled", "top-k"]), st.sampled_from([0.5, 1.0, 2.0]))
+def test_a_batch_of_trees_decides_as_the_scalar_rule_does_with_the_same_coins(case, rule, temperature):
+    tree, logits, p, coins = case
+    sampling = Sampling(temperature)
+    verdict = verify_tree(logits, tree, sampling, coins, p if rule == "sampled" else None)
+    q = (logits.double() / temperature).softmax(-1).numpy()
+    p = p.double() / p.double().sum(-1, keepdim=True)
+    for b in range(len(logits)):
+        path, token = slow_walk(b, tree, q[b], p[b].numpy() if rule == "sampled" else None, coins[b].tolist())
+        n = len(path)
+        assert verdict.path[b].tolist() == path + path[-1:] * (tree.depth + 1 - n)
+        assert verdict.accepted[b] == n - 1
+        assert verdict.token[b] == token
+        drafts = [tree.by_row()[b, row].item() for row in path[1:]]
+        assert verdict.emitted[b].tolist() == [*drafts, token] + [-1] * (tree.depth + 1 - n)
+    assert (verdict.bad_logits == -1).all()
+    assert (verdict.bad_p == -1).all()
 
 
 @settings(max_examples=100, deadline=None)
-@given(distributions, st.integers(0, 3), st.floats(0, 0.999), st.floats(0, 0.999))
-def test_no_p_means_a_one_hot_p(counts, x, coin, final):
-    q = torch.from_numpy(normalised([counts, counts[::-1]]))[None]
-    one_hot = torch.nn.functional.one_hot(torch.tensor([[x]]), 4).double()
-    coins, drafts = torch.tensor([[coin, final]], dtype=torch.float64), torch.tensor([[x]])
-    assert accept_chain(q, drafts, coins) == accept_chain(q, drafts, coins, one_hot)
+@given(rounds())
+def test_greedy_follows_the_most_likely_token_as_long_as_a_child_has_it(case):
+    tree, logits, p, coins = case
+    best = logits.argmax(-1)
+    for given_p in (None, p):
+        verdict = verify_tree(logits, tree, Sampling(), coins, given_p)
+        for b in range(len(logits)):
+            row, expected = 0, []
+            while True:
+                expected.append(best[b, row].item())
+                below = [
+                    r for r in tree.children[b, row].tolist() if r and tree.by_row()[b, r] == expected[-1]
+                ]
+                if not below:
+                    break
+                row = below[0]
+            assert verdict.emitted[b].tolist() == expected + [-1] * (tree.depth + 1 - len(expected))
+            assert verdict.path[b, -1] == row
+
+
+@settings(max_examples=100, deadline=None)
+@given(rounds(), st.booleans())
+def test_greedy_is_the_limit_of_both_sampling_rules(case, sampled):
+    tree, logits, p, coins = case
+    greedy = verify_tree(logits, tree, Sampling(), coins)
+    cold = verify_tree(logits, tree, Sampling(temperature=1e-6), coins, p if sampled else None)
+    assert torch.equal(cold.path, greedy.path)
+    assert torch.equal(cold.emitted, greedy.emitted)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 4), st.booleans(), st.integers(0, 3))
+def test_a_chain_is_verified_as_by_leviathans_rule_with_the_same_coins(seed, n, sampled, top_k):
+    generator = torch.Generator().manual_seed(seed)
+    sampling = Sampling(1.0, top_k)
+    logits = torch.randn(6, n + 1, VOCABULARY, generator=generator)
+    p = torch.randn(6, n, VOCABULARY, generator=generator).softmax(-1)
+    drafts = torch.randint(VOCABULARY, (6, n), generator=generator)
+    one_hot = torch.nn.functional.one_hot(drafts, VOCABULARY).double()
+    coins = torch.rand(6, n + 1, dtype=torch.float64, generator=generator)
+    found = verify_tree(logits, DraftTree.chain(drafts), sampling, coins, p if sampled and n else None)
+    q = probabilities(logits, sampling).double()
+    for b in range(6):
+        law = (p if sampled else one_hot)[b].double()
+        step = rejection.verify_chain(
+            (q[b] / q[b].sum(-1, keepdim=True)).numpy(),
+            (law / law.sum(-1, keepdim=True)).numpy(),
+            drafts[b].tolist(),
+            coins[b, :-1].tolist(),
+            float(coins[b, -1]),
+        )
+        assert found.accepted[b] == step.accepted
+        assert found.emitted[b, : step.accepted + 1].tolist() == step.tokens
+
+
+@settings(max_examples=50, deadline=None)
+@given(rounds())
+def test_a_sequence_gets_in_a_batch_what_it_gets_alone(case):
+    tree, logits, p, coins = case
+    together = verify_tree(logits, tree, HOT, coins, p)
+    for b in range(len(logits)):
+        own = slice(b, b + 1)
+        part = DraftTree(tree.tokens[own], tree.parents[own], tree.depth, tree.branching)
+        alone = verify_tree(logits[own], part, HOT, coins[own], p[own])
+        assert torch.equal(alone.emitted, together.emitted[own])
+        assert torch.equal(alone.path, together.path[own])
 
 
 def test_a_token_that_the_verifier_never_says_is_rejected_by_every_coin_zero_included():
-    q = torch.tensor([[[0.0, 0.4, 0.6], [1.0, 0.0, 0.0]]])
-    for p in (None, torch.tensor([[[1.0, 0.0, 0.0]]])):
-        verdict = accept_chain(q, torch.tensor([[0]]), torch.zeros(1, 2, dtype=torch.float64), p)
-        assert verdict.accepted.item() == 0
-        assert verdict.token.item() == 1
+    logits = torch.tensor([[[9.0, 8.0, -1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]])
+    tree = DraftTree.from_lists([[2, 1]], [[0, 0]])
+    p = torch.tensor([[[0.1, 0.1, 0.8]]])
+    for given_p in (None, p):
+        verdict = verify_tree(logits, tree, Sampling(1.0, top_k=2), torch.zeros(1, 3).double(), given_p)
+        assert verdict.emitted[0, 0] == 1
 
 
-def test_where_rounding_leaves_no_residual_the_correction_comes_from_q():
-    q = torch.tensor([[0.5, 0.5], [0.5, 0.5]])[None]
-    p = q[:, :1] + 1e-8
-    weights = final_weights(q, torch.tensor([[0]]), torch.tensor([0]), p)
-    assert weights.tolist() == [[0.5, 0.5]]
+def test_children_that_cover_all_that_the_verifier_says_are_never_all_rejected():
+    """Top-2 leaves q two tokens, both are children: whatever the coins, one of them comes out."""
+    logits = torch.randn(1, 3, 4, generator=torch.Generator().manual_seed(3))
+    x = logits[0, 0].topk(2).indices.tolist()
+    tree = DraftTree.from_lists([x], [[0, 0]])
+    coins = torch.cartesian_prod(*[torch.tensor([0.0, 0.5, 1 - 2**-53], dtype=torch.float64)] * 3)
+    many = DraftTree(tree.tokens.expand(27, -1), tree.parents.expand(27, -1), 1, 2)
+    verdict = verify_tree(logits.expand(27, -1, -1), many, Sampling(1.0, top_k=2), coins)
+    assert verdict.accepted.tolist() == [1] * 27
 
 
-# -- greedy ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("sampled", [False, True])
+def test_where_rounding_leaves_a_little_less_than_nothing_the_token_is_still_one_that_the_verifier_says(
+    sampled,
+):
+    """Logits so far apart that sums of q round, children that cover q and more, and the largest coins."""
+    batch, covered = 20_000, 4
+    logits = torch.randn(batch, 1, 8, generator=torch.Generator().manual_seed(0)) * 12
+    q = probabilities(logits[:, 0], Sampling(1.0, top_k=covered))
+    x = logits[:, 0].topk(6).indices  # the last two have q = 0
+    tree = DraftTree(x, torch.zeros_like(x), depth=1, branching=6)
+    coins = torch.full((batch, 7), 1 - 2**-53, dtype=torch.float64)
+    p = logits[:, :1].softmax(-1) + 1e-6 if sampled else None
+    verdict = verify_tree(logits.expand(-1, 7, -1), tree, Sampling(1.0, top_k=covered), coins, p)
+    assert (q.gather(1, verdict.emitted[:, :1]) > 0).all()
 
 
-def test_greedy_keeps_drafts_while_each_is_the_most_likely_token():
-    best = [3, 1, 2, 0]
-    logits = torch.nn.functional.one_hot(torch.tensor([best] * 4), 5).float()
-    drafts = torch.tensor([[3, 1, 2], [3, 1, 0], [3, 0, 2], [0, 1, 2]])
-    verdict = accept_greedy(logits, drafts)
-    assert verdict.accepted.tolist() == [3, 2, 1, 0]
-    assert verdict.token.tolist() == [0, 2, 1, 3]
+# -- the vectors of a serving engine's kernel --------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.integers(0, 10**6), st.integers(0, 4))
-def test_greedy_is_the_limit_of_the_sampling_rule(seed, n):
-    generator = torch.Generator().manual_seed(seed)
-    logits = torch.randn(6, n + 1, 4, generator=generator)
-    drafts = torch.randint(4, (6, n), generator=generator)
-    coins = torch.rand(6, n + 1, dtype=torch.float64, generator=generator)
-    greedy = verify_chain(logits, drafts, Sampling(), coins)
-    cold = verify_chain(logits, drafts, Sampling(temperature=1e-9), coins)
-    one_hot = accept_chain(probabilities(logits, Sampling()), drafts, coins)
-    for other in (cold, one_hot):
-        assert other.accepted.tolist() == greedy.accepted.tolist()
-        assert other.token.tolist() == greedy.token.tolist()
+def from_siblings(next_token, next_sibling):
+    """Parents from first-child and next-sibling pointers; node 0 is the newest token, so nodes are rows."""
+    parents = [ABSENT] * len(next_token)
+    for row, child in enumerate(next_token):
+        while child != -1:
+            parents[child] = row
+            child = next_sibling[child]
+    return parents[1:]
 
 
-def test_the_rule_runs_on_tensors_without_values_so_it_never_reads_one():
-    for sampling in (Sampling(), Sampling(1.0, top_k=5, top_p=0.9), Sampling(1.0, top_p=0.9)):
-        verdict = verify_chain(
-            torch.empty(2, 4, 16, device="meta"),
-            torch.empty(2, 3, dtype=torch.long, device="meta"),
-            sampling,
-            torch.empty(2, 4, dtype=torch.float64, device="meta"),
-            torch.empty(2, 3, 16, device="meta"),
-        )
-        assert verdict.accepted.shape == verdict.token.shape == (2,)
+def test_a_published_greedy_round_is_reproduced():
+    vectors = VECTORS["tree_verify_greedy"]
+    nodes, vocabulary = 6, 20
+    parents = [
+        from_siblings(*links) for links in zip(vectors["next_token"], vectors["next_sibling"], strict=True)
+    ]
+    tree = DraftTree.from_lists([tokens[1:] for tokens in vectors["candidates"]], parents, vocabulary)
+    logits = torch.ones(2, nodes, vocabulary)
+    special = {(0, 0): 3, (0, 3): 4, (0, 4): 5, (1, 0): 11, (1, 4): 12}  # as the vectors' text says
+    for b in range(2):
+        for row in range(nodes):
+            logits[b, row, special.get((b, row), 18)] = 10.0
+    coins = torch.zeros(2, tree.depth * tree.branching + 1, dtype=torch.float64)
+    verdict = verify_tree(logits, tree, Sampling(), coins)
+    assert verdict.accepted.tolist() == vectors["accepted"]
+    predicts = torch.full((2 * nodes,), -1)
+    for b, kept in enumerate(verdict.accepted.tolist()):
+        rows = [b * nodes + row for row in verdict.path[b, : kept + 1].tolist()]
+        assert rows == [i for i in vectors["accept_index"][b] if i != -1]
+        predicts[rows] = verdict.emitted[b, : kept + 1]
+    assert predicts.tolist() == vectors["predicts"]
+
+
+# -- no host reads -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), HOT, Sampling(1.0, 5, 0.9)])
+@pytest.mark.parametrize(
+    "policy", [chain(0), chain(3), static([2, 2, 2]), static([3, 1], rule="top-k"), dynamic(4, 3, 8)]
+)
+def test_a_round_runs_on_tensors_without_values_so_nothing_is_read(policy, sampling):
+    def empty(*shape, dtype=torch.float32):
+        return torch.empty(*shape, dtype=dtype, device="meta")
+
+    coins = empty(2, policy.coins, dtype=torch.float64)
+    growth = grow(policy, empty(2, 16), lambda fed, new: empty(2, new, 16), coins)
+    tree = growth.tree
+    coins = empty(2, tree.depth * tree.branching + 1, dtype=torch.float64)
+    verdict = verify_tree(empty(2, tree.rows, 16), tree, sampling, coins, growth.p)
+    assert all(x.is_meta for x in verdict)
+    assert verdict.path.shape == verdict.emitted.shape == (2, tree.depth + 1)
+    assert verdict.accepted.shape == verdict.token.shape == (2,)
+
+
+# -- faults ------------------------------------------------------------------------------------------------
+
+
+def chain_round(n=3):
+    """Logits for which every coin accepts the chain 1, 1, ...; p says the same."""
+    logits = torch.zeros(1, n + 1, 3)
+    logits[..., 1] = 30.0
+    tree = DraftTree.chain(torch.ones(1, n, dtype=torch.long))
+    p = torch.tensor([0.0, 1.0, 0.0]).expand(1, n, 3).clone()
+    return logits, tree, torch.full((1, n + 1), 0.5, dtype=torch.float64), p
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("sampling", [Sampling(), HOT, Sampling(1.0, 2, 0.9)])
+@pytest.mark.parametrize("row", range(4))
+def test_logits_that_are_no_numbers_are_named_by_position_and_give_a_token_of_the_vocabulary(
+    value, sampling, row
+):
+    logits, tree, coins, p = chain_round()
+    logits[0, row, 2] = value
+    for given_p in (None, p):
+        verdict = verify_tree(logits, tree, sampling, coins, given_p)
+        assert verdict.bad_logits.tolist() == [row]
+        assert 0 <= verdict.token.item() < 3
+        with pytest.raises(
+            SpecdecError, match=f"logits at position {100 + row} of sequence 0 are NaN or infinite"
+        ):
+            raise_faults(verdict.bad_logits.tolist(), verdict.bad_p.tolist(), [100])
+
+
+def test_logits_of_rows_that_no_walk_visits_do_not_matter():
+    logits, tree, coins, _ = chain_round()
+    logits[0, 1] = torch.tensor([30.0, 0.0, 0.0])  # rejects the second draft
+    logits[0, 2:] = float("nan")
+    verdict = verify_tree(logits, tree, HOT, coins)
+    assert (verdict.accepted.item(), verdict.bad_logits.item()) == (1, -1)
 
 
 @pytest.mark.parametrize(
-    ("logits", "drafts", "coins", "p", "named"),
+    "wrong",
     [
-        ((1, 3, 4), (1, 3), (1, 4), None, "logits"),
-        ((1, 4, 4), (1, 3), (1, 3), None, "coins"),
-        ((1, 4, 4), (1, 3), (1, 4), (1, 4, 4), "p has shape"),
-        ((4, 4), (3,), (4,), None, "drafts must be"),
+        [0.0, 1.1, 0.0],
+        [0.0, 0.9, 0.0],
+        [-0.1, 1.1, 0.0],
+        [float("nan"), 1.0, 0.0],
+        [1.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0],
     ],
 )
-def test_shapes_that_do_not_belong_together_are_named(logits, drafts, coins, p, named):
-    with pytest.raises(ValueError, match=named):
-        verify_chain(
-            torch.zeros(logits),
-            torch.zeros(drafts, dtype=torch.long),
-            Sampling(),
-            torch.zeros(coins),
-            None if p is None else torch.zeros(p),
-        )
+@pytest.mark.parametrize("row", range(3))
+def test_a_p_that_its_children_cannot_come_from_is_named_by_position(wrong, row):
+    logits, tree, coins, p = chain_round()
+    p[0, row] = torch.tensor(wrong)
+    verdict = verify_tree(logits, tree, HOT, coins, p)
+    assert verdict.bad_p.tolist() == [row]
+    assert 0 <= verdict.token.item() < 3
+    with pytest.raises(
+        SpecdecError, match=f"draft's p at position {7 + row} of sequence 0 is not what its children"
+    ):
+        raise_faults(verdict.bad_logits.tolist(), verdict.bad_p.tolist(), [7])
 
 
-# -- sampling --------------------------------------------------------------------------------------
+def test_a_round_without_faults_raises_nothing():
+    logits, tree, coins, p = chain_round()
+    verdict = verify_tree(logits, tree, HOT, coins, p)
+    assert verdict.accepted.item() == 3
+    raise_faults(verdict.bad_logits.tolist(), verdict.bad_p.tolist(), [100])
 
 
-@settings(max_examples=300, deadline=None)
-@given(
-    st.lists(st.sampled_from([0.0, 1e-38, 1e-8, 0.1, 0.3, 1.0]), min_size=1, max_size=12).filter(any),
-    st.sampled_from([0.0, 0.5, 1 - 2**-24, 1 - 2**-53]),
-    st.sampled_from([torch.float32, torch.float64]),
-)
-def test_a_token_of_weight_zero_is_never_drawn_whatever_the_coin(weights, coin, dtype):
-    token = draw(torch.tensor([weights], dtype=dtype), torch.tensor([coin], dtype=torch.float64)).item()
-    assert weights[token] > 0
-
-
-def test_every_token_of_a_long_flat_tail_can_be_drawn():
-    # Near 1 a float32 CDF moves in steps of 6e-8: of tokens with 1e-8 each, five in six would never come out.
-    weights = torch.cat([torch.tensor([1 - 1e-5]), torch.full((1000,), 1e-8)])
-    exact = weights.double()
-    coins = (exact.cumsum(0) - exact / 2) / exact.sum()
-    assert draw(weights.expand(1001, -1), coins).tolist() == list(range(1001))
-
-
-def slow_probabilities(logits, sampling):
-    """Temperature, then top-k, then top-p, one token at a time in float64."""
-    order = sorted(range(len(logits)), key=lambda t: -logits[t])
-    weights = {t: np.exp((logits[t] - max(logits)) / sampling.temperature) for t in order}
-    kept = order[: sampling.top_k] if sampling.top_k else order
-    total = sum(weights[t] for t in kept)
-    nucleus, mass = [], 0.0
-    for t in kept:
-        nucleus.append(t)
-        mass += weights[t] / total
-        if mass >= sampling.top_p < 1:
-            break
-    total = sum(weights[t] for t in nucleus)
-    return [weights[t] / total if t in nucleus else 0.0 for t in range(len(logits))]
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    st.integers(0, 10**6),
-    st.sampled_from([0.3, 1.0, 2.0]),
-    st.sampled_from([0, 1, 3, 50]),
-    st.sampled_from([0.05, 0.5, 0.9, 1.0]),
-)
-def test_temperature_top_k_and_top_p_agree_with_a_slow_implementation(seed, temperature, top_k, top_p):
-    logits = torch.randn(2, 3, 20, generator=torch.Generator().manual_seed(seed)) * 3
-    sampling = Sampling(temperature, top_k, top_p)
-    q = probabilities(logits, sampling)
-    for b, i in itertools.product(range(2), range(3)):
-        expected = slow_probabilities(logits[b, i].double().tolist(), sampling)
-        assert np.abs(q[b, i].numpy() - expected).max() < 1e-5
-        assert (q[b, i] > 0).tolist() == [x > 0 for x in expected]
-
-
-def test_top_p_keeps_tokens_that_are_exactly_as_likely_as_the_last_one_kept():
-    assert nucleus(torch.tensor([0.4, 0.2, 0.2, 0.2]), 0.5).tolist() == pytest.approx([0.4, 0.2, 0.2, 0.2])
-    assert nucleus(torch.tensor([0.5, 0.25, 0.25, 0.0]), 0.5).tolist() == [1.0, 0.0, 0.0, 0.0]
-
-
-def test_a_tiny_temperature_is_greedy_and_not_a_nan():
-    q = probabilities(torch.tensor([[1.0, 3.0, 2.0]]) * 1e4, Sampling(temperature=1e-300))
-    assert q.tolist() == [[0.0, 1.0, 0.0]]
+def test_bfloat16_logits_and_probabilities_pass():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(1, 3, 1000, generator=generator).bfloat16()
+    p = torch.randn(1, 1, 1000, generator=generator).softmax(-1).bfloat16()
+    tree = DraftTree.from_lists([[1, 2]], [[0, 0]])
+    verdict = verify_tree(logits, tree, HOT, torch.rand(1, 3, dtype=torch.float64, generator=generator), p)
+    assert (verdict.bad_logits.item(), verdict.bad_p.item()) == (-1, -1)
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
+    ("logits", "coins", "p", "reason"),
     [
-        ("temperature", -0.1),
-        ("temperature", float("nan")),
-        ("temperature", float("inf")),
-        ("top_k", -1),
-        ("top_p", 0.0),
-        ("top_p", 1.5),
-        ("top_p", float("nan")),
-        ("seed", -1),
-        ("seed", 2**63),
+        ((1, 3, 4), (1, 5), None, r"logits has shape \[1, 3, 4\], but 1 trees of 3 nodes"),
+        ((2, 4, 4), (1, 5), None, r"logits has shape \[2, 4, 4\]"),
+        ((1, 4, 4), (1, 4), None, r"coins has shape \[1, 4\].* need \[1, 5\]"),
+        ((1, 4, 4), (1, 5), (1, 5, 4), r"p has shape \[1, 5, 4\].* need \[1, 4, 4\]"),
+        ((1, 4, 4), (1, 5), (1, 2, 3), r"p has shape \[1, 2, 3\]"),
+        ((4, 4), (1, 5), None, r"logits must be \[B, m \+ 1, V\]"),
     ],
 )
-def test_a_sampling_value_out_of_range_is_named(field, value):
-    with pytest.raises(ValueError, match=f"{field} is {value}"):
-        Sampling(**{field: value})
+def test_shapes_that_do_not_belong_together_are_named(logits, coins, p, reason):
+    tree = DraftTree.from_lists([[1, 2, 3]], [[0, 0, 1]])
+    with pytest.raises(SpecdecError, match=reason):
+        verify_tree(torch.zeros(logits), tree, HOT, torch.zeros(coins), None if p is None else torch.zeros(p))
+
+
+def test_probabilities_are_made_of_visited_rows_only(monkeypatch):
+    """D + 1 rows of m + 1: with top-p a distribution costs more than all else in a round."""
+    seen = []
+
+    def counted(logits, sampling):
+        seen.append(tuple(logits.shape))
+        return probabilities(logits, sampling)
+
+    monkeypatch.setattr("specdec.verify.probabilities", counted)
+    tree = DraftTree.from_lists([[1, 2, 1, 2, 1, 2]], [[0, 0, 1, 1, 2, 2]])
+    verify_tree(torch.zeros(1, 7, 4), tree, HOT, torch.zeros(1, 5).double())
+    assert seen == [(1, 4)] * 3

@@ -30,7 +30,7 @@ from specdec.sampling import Sampling, probabilities
 from specdec.slots import slots_behind, tree_mask
 from specdec.tree import DraftTree
 from specdec.verifier import Pass, Verifier, attention, attention_bias, rope_tables
-from specdec.verify_tree import Verdict, row_of
+from specdec.verify import Verdict, row_of
 
 
 class Head(Protocol):

@@ -13,7 +13,7 @@ the state: a cache, features, the texts themselves. The calls of a session, in t
 `propose` and `accept` are the device's part of a round: static shapes, and nothing is read by the host. A
 draft that works on the host alone (a lookup in the text) does its work in `settle` and `propose`.
 
-Layout: as in tree.py and verify_tree.py.
+Layout: as in tree.py and verify.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from specdec.tree import DraftTree
 
 if TYPE_CHECKING:
     from specdec.verifier import Pass, Verifier
-    from specdec.verify_tree import Verdict
+    from specdec.verify import Verdict
 
 
 class Draft(Protocol):

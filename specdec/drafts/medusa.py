@@ -25,7 +25,7 @@ from specdec.policy import Policy, static
 from specdec.sampling import Sampling, probabilities
 from specdec.tree import DraftTree
 from specdec.verifier import Pass, Verifier
-from specdec.verify_tree import Verdict, row_of
+from specdec.verify import Verdict, row_of
 
 FAMILY = "medusa"
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from specdec.grow import Growth
     from specdec.verifier import Pass, Verifier
-    from specdec.verify_tree import Verdict
+    from specdec.verify import Verdict
 
 DRAFT_LENGTH = 8  # N: the fastest on two cores over prompts of every kind, see benchmarks/LOG.md
 MOST_MATCHES = 64  # matches of one ending that a tree is made of

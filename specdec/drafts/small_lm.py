@@ -27,7 +27,7 @@ from specdec.sampling import Sampling, probabilities
 from specdec.slots import tree_mask
 from specdec.tree import DraftTree
 from specdec.verifier import Pass, Verifier
-from specdec.verify_tree import Verdict, row_of
+from specdec.verify import Verdict, row_of
 
 
 class SmallLM:
