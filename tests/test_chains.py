@@ -1,4 +1,4 @@
-"""The rule for trees on the simplest of them: all coins of a grid together give the verifier's distribution."""
+"""The rule for trees on the simplest of them: all coins of a grid together give exactly q."""
 
 import pytest
 import torch
