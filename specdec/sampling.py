@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 SMALLEST_TEMPERATURE = 1e-30  # below it a 32-bit division overflows; the result is greedy long before
 LARGEST_SEED = 2**63 - 1
-ONE_BITS = 0x3F800000  # the bit pattern of 1.0 in float32
+HALF_BITS = 15  # the bit pattern of a probability in float32 has 30 bits: that of 1.0 is 0x3F800000
+HALVES = 1 << HALF_BITS
 
 
 @dataclass(frozen=True)
@@ -85,21 +86,29 @@ def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
 def nucleus(q: Tensor, top_p: float) -> Tensor:
     """The smallest set of most likely tokens with mass at least `top_p`, renormalised; `q [..., V]` float32.
 
-    Tokens exactly as likely as the last one kept are kept too. That token's probability is found by
-    bisection, which takes about half the time of sorting 49,152 tokens: non-negative floats are ordered as
-    their bit patterns are, so 30 halvings between the patterns of 0 and 1 find it exactly.
+    Tokens exactly as likely as the last one kept are kept too. That token's probability is found without
+    sorting: non-negative floats are ordered as their bit patterns are, so a histogram over the upper half of
+    the bits finds the upper half of the answer, and one over the lower half of the tokens there finds the
+    rest. Mass is counted in units of 2^-40: sums of integers are the same in any order, on any device.
     """
     import torch
 
     bits = q.view(torch.int32)  # [..., V]
-    low = bits.amax(-1, keepdim=True) * 0  # keeping all that is >= low has mass >= top_p, >= high has less
-    high = low + ONE_BITS + 1
-    for _ in range(30):
-        middle = (low + high) // 2
-        enough = ((bits >= middle) * q).sum(-1, keepdim=True) >= top_p
-        low = middle.where(enough, low)
-        high = high.where(enough, middle)
-    kept = (bits >= low) * q
+    # Clamped, here and below, for the sake of a q that is no number: it must not stop a round of others.
+    upper = (bits >> HALF_BITS).clamp(0, HALVES - 1).long()
+    lower = (bits & (HALVES - 1)).long()
+    mass = (q * 2.0**40).long()
+    total = mass.sum(-1, keepdim=True)
+    droppable = total - (total.double() * top_p).ceil().long()  # of the least likely tokens
+    nothing = mass.new_zeros(*q.shape[:-1], HALVES)
+    per_upper = nothing.scatter_add(-1, upper, mass)
+    up_to = per_upper.cumsum(-1)
+    # The upper half whose tokens cannot all be dropped.
+    first = torch.searchsorted(up_to, droppable, right=True).clamp(max=HALVES - 1)
+    droppable = droppable - (up_to - per_upper).gather(-1, first)
+    per_lower = nothing.scatter_add(-1, lower, mass * (upper == first))
+    second = torch.searchsorted(per_lower.cumsum(-1), droppable, right=True)
+    kept = (bits >= (first << HALF_BITS) + second) * q
     return kept / kept.sum(-1, keepdim=True)
 
 

@@ -92,3 +92,19 @@ def test_a_tiny_temperature_is_greedy_and_not_a_nan():
 def test_a_sampling_value_out_of_range_is_named(field, value):
     with pytest.raises(ValueError, match=f"{field} is {value}"):
         Sampling(**{field: value})
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.1, 1.0, 4.0]), st.floats(0.01, 0.999))
+def test_top_p_of_a_whole_vocabulary_keeps_what_sorting_it_keeps(seed, spread, top_p):
+    q = (torch.randn(1, 3000, generator=torch.Generator().manual_seed(seed)) * spread).softmax(-1)
+    ordered = q.double().sort(descending=True).values.cumsum(-1)
+    enough = int((ordered < top_p * ordered[..., -1]).sum()) + 1
+    cut = q.sort(descending=True).values[0, min(enough, 3000) - 1]
+    kept = nucleus(q, top_p) > 0
+    # Where the running sum meets top_p to the last digits, either of two neighbours may be the last.
+    slack = (ordered[0, enough - 1] - top_p).abs() < 1e-7 or (
+        enough > 1 and abs(ordered[0, enough - 2] - top_p) < 1e-7
+    )
+    assert slack or torch.equal(kept, q >= cut)
+    assert float(q[kept].sum()) >= top_p - 1e-6
