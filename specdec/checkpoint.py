@@ -23,9 +23,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from specdec.errors import SpecdecError
-from specdec.int4 import READERS, Codes
+from specdec.int4 import READERS, Codes, StoredCodes
 
-State = dict[str, Tensor | Codes]
+State = dict[str, Tensor | StoredCodes]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def expected_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def check_state(config: LlamaConfig, state: Mapping[str, Tensor | Codes], source: str) -> None:
+def check_state(config: LlamaConfig, state: Mapping[str, Tensor | StoredCodes], source: str) -> None:
     """Raise SpecdecError unless `state` has exactly the tensors of `config`; the error names `source`."""
     if config.heads % config.kv_heads or config.head_size % 2:
         raise SpecdecError(
@@ -169,7 +169,8 @@ def load_gguf(path: Path, dtype: torch.dtype = torch.float32) -> tuple[LlamaConf
 
 
 def load_gguf_codes(path: Path) -> tuple[LlamaConfig, State]:
-    """Read a GGUF file of architecture `llama`, its matrices as the codes that the file holds.
+    """Read a GGUF file of architecture `llama`, its matrices as the codes that the file holds, each when it
+    is asked for.
 
     Raises SpecdecError as `load_gguf`, and when a matrix is in a form that the 4-bit kernel cannot take.
     """
@@ -190,11 +191,23 @@ def load_gguf_codes(path: Path) -> tuple[LlamaConfig, State]:
                 f"{kind}: use precision bf16"
             )
         else:
-            codes = READERS[kind](torch.tensor(tensor.data))
-            heads = _reordered(name, config)
-            state[name] = codes.rows(partial(unpermute, heads=heads)) if heads else codes
+            shape = torch.Size(reversed(tensor.shape.tolist()))  # GGUF counts dimensions from the innermost
+            place = (path, int(tensor.data_offset), int(tensor.n_bytes))
+            state[name] = StoredCodes(
+                shape, partial(_codes, *place, shape[0], kind, _reordered(name, config))
+            )
     check_state(config, state, str(path))
     return config, state
+
+
+def _codes(path: Path, offset: int, size: int, rows: int, kind: str, heads: int) -> Codes:
+    """The codes of one tensor of the file, its rows in the order of Hugging Face.
+
+    Read and not mapped: the pages of a map would count as this process's memory until all is loaded.
+    """
+    data = torch.from_numpy(np.fromfile(path, np.uint8, size, offset=offset))
+    codes = READERS[kind](data.view(rows, -1))
+    return codes.rows(partial(unpermute, heads=heads)) if heads else codes
 
 
 def _gguf_config(path: Path) -> tuple[LlamaConfig, GGUFReader]:

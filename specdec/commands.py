@@ -146,8 +146,8 @@ def generate(
     from specdec.trace import Trace
     from specdec.verifier import Verifier
 
+    verifier = Verifier.load(precision=precision.value)  # first: its loading is what takes most memory
     tokenizer = load_tokenizer()
-    verifier = Verifier.load(precision=precision.value)
     tokens = tokenizer.encode(text) if raw else tokenizer.chat(text)
     options: dict[str, Any] = {
         "sampling": sampling,

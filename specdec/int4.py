@@ -65,6 +65,14 @@ class Codes:
         return weights
 
 
+@dataclass(frozen=True)
+class StoredCodes:
+    """A matrix that is still in its file; `read` brings it. So not all of them are ever held as codes."""
+
+    shape: torch.Size
+    read: Callable[[], Codes]
+
+
 def read_q4_1(data: Tensor) -> Codes:
     """Blocks of Q4_1, [out, in / 32 * 20] uint8: fp16 scale, fp16 minimum, then 16 bytes of two codes each.
 

@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specdec.int4 import Codes, Int4, pack, stack
+from specdec.int4 import Codes, Int4, StoredCodes, pack, stack
 
 NARROW = 4  # rows up to which the 4-bit kernel is faster than a bf16 product
 OPERATORS = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
@@ -62,11 +62,12 @@ class ByWidth:
 Matrix = Tensor | Blocked | Int4 | ByWidth
 
 
-def prepare(parts: Sequence[Tensor | Codes], dtype: torch.dtype) -> Matrix:
+def prepare(parts: Sequence[Tensor | Codes | StoredCodes], dtype: torch.dtype) -> Matrix:
     """One matrix from parts with the same input, their rows one below the other.
 
     Raises SpecdecError when codes do not fit the 4-bit kernel.
     """
+    parts = [part.read() if isinstance(part, StoredCodes) else part for part in parts]
     codes = [part for part in parts if isinstance(part, Codes)]
     if len(codes) == len(parts):
         together = stack(codes)
@@ -76,6 +77,15 @@ def prepare(parts: Sequence[Tensor | Codes], dtype: torch.dtype) -> Matrix:
         return ByWidth(pack(together), wide) if together.bits == 4 else wide
     weights = [as_tensor(part, dtype) for part in parts]
     return block(weights[0] if len(weights) == 1 else torch.cat(weights))
+
+
+def prepare_tied(table: Tensor | StoredCodes, embedding: Tensor) -> Matrix:
+    """The output matrix that is the embedding's table: from its codes where they gain, else `embedding`."""
+    if isinstance(table, Tensor):
+        return block(embedding)
+    codes = table.read()
+    wide = block(embedding) if codes.bits == 8 else None
+    return wide if isinstance(wide, Blocked) else prepare([codes], embedding.dtype)
 
 
 def block(weight: Tensor) -> Tensor | Blocked:
@@ -96,8 +106,9 @@ def blocks_bf16() -> bool:
     )
 
 
-def as_tensor(weight: Tensor | Codes, dtype: torch.dtype) -> Tensor:
+def as_tensor(weight: Tensor | Codes | StoredCodes, dtype: torch.dtype) -> Tensor:
     """The numbers of a weight, whatever its form."""
+    weight = weight.read() if isinstance(weight, StoredCodes) else weight
     return weight.dequantise(dtype) if isinstance(weight, Codes) else weight.to(dtype)
 
 

@@ -27,9 +27,9 @@ from specdec.bench import usable_cores
 from specdec.checkpoint import LlamaConfig, State, check_state, load_folder, load_gguf, load_gguf_codes
 from specdec.errors import SpecdecError
 from specdec.finite import first_fault
-from specdec.int4 import Codes
+from specdec.int4 import StoredCodes
 from specdec.kv_cache import Cache, KVCache
-from specdec.linear import Matrix, as_tensor, linear, prepare
+from specdec.linear import Matrix, as_tensor, linear, prepare, prepare_tied
 from specdec.slots import chain_ancestors
 
 # precision -> what activations and the KV cache are in
@@ -157,6 +157,11 @@ class Verifier:
         def norm(name: str) -> Norm:
             return norm_of(as_tensor(state.pop(f"{name}.weight"), self.dtype), config.norm_eps)
 
+        # The largest first, while there is most room for what making them takes.
+        table = state.pop("model.embed_tokens.weight")
+        self.embedding = as_tensor(table, self.dtype)  # [V, H]
+        self.output = prepare_tied(table, self.embedding) if config.tied else matrix("lm_head")  # [V, H]
+        self.final_norm = norm("model.norm")
         self.layers = []
         for i in range(config.layers):
             at = f"model.layers.{i}"
@@ -170,13 +175,6 @@ class Verifier:
                     down=matrix(f"{at}.mlp.down_proj"),
                 )
             )
-        self.final_norm = norm("model.norm")
-        table = state.pop("model.embed_tokens.weight")
-        self.embedding = as_tensor(table, self.dtype)  # [V, H]
-        if not config.tied:
-            self.output = matrix("lm_head")  # [V, H]
-        else:
-            self.output = prepare([table], self.dtype)  # [V, H]
         cos, sin = (table.view(len(table), 2, -1) for table in rope_tables(config))
         signed = torch.stack((-sin[:, 0], sin[:, 1]), dim=1)
         self.cos, self.sin = cos.to(self.embedding), signed.to(self.embedding)  # [context, 2, head/2]
@@ -207,7 +205,7 @@ class Verifier:
 
     @classmethod
     def from_state(
-        cls, config: LlamaConfig, state: Mapping[str, Tensor | Codes], precision: str = "fp32"
+        cls, config: LlamaConfig, state: Mapping[str, Tensor | StoredCodes], precision: str = "fp32"
     ) -> Self:
         """Build from tensors under Hugging Face names; raises SpecdecError when one is missing or
         misshapen, or the precision is int4, whose codes only a file has.

@@ -19,7 +19,7 @@ from test_verifier import TEXT
 from specdec import weights
 from specdec.checkpoint import load_gguf, load_gguf_codes, open_gguf, unpermute
 from specdec.errors import SpecdecError
-from specdec.int4 import READERS, Codes, pack, stack
+from specdec.int4 import READERS, Codes, StoredCodes, pack, stack
 from specdec.linear import linear, prepare
 from specdec.verifier import Verifier
 
@@ -155,16 +155,15 @@ def test_all_210_q4_1_matrices_of_the_verifier_keep_their_codes():
     config, exact = load_gguf(path)
     _, coded = load_gguf_codes(path)
     assert sum(t.tensor_type.name == "Q4_1" for t in reader.tensors) == 210
-    assert sum(isinstance(w, Codes) and w.bits == 4 for w in coded.values()) == 210
-    assert [name for name, w in coded.items() if isinstance(w, Codes) and w.bits == 8] == [
-        "model.embed_tokens.weight"
-    ]
+    bits = {name: w.read().bits for name, w in coded.items() if isinstance(w, StoredCodes)}
+    assert sum(n == 4 for n in bits.values()) == 210
+    assert [name for name, n in bits.items() if n == 8] == ["model.embed_tokens.weight"]
     for name in [
         f"model.layers.{i}.{part}.weight"
         for i in (0, 17)
         for part in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.o_proj", "mlp.down_proj")
     ]:
-        codes = coded[name]
+        codes = coded[name].read()
         torch.testing.assert_close(codes.dequantise(), exact[name], rtol=1e-5, atol=1e-6)
         found = linear(torch.eye(codes.shape[1]).bfloat16(), pack(codes)).float().T
         bound = weight_bound(codes)
@@ -173,7 +172,7 @@ def test_all_210_q4_1_matrices_of_the_verifier_keep_their_codes():
     by_name = {tensor.name: tensor for tensor in reader.tensors}
     raw = torch.tensor(by_name["blk.0.attn_q.weight"].data)
     nibbles = torch.cat((raw.view(576, 18, 20)[..., 4:] & 15, raw.view(576, 18, 20)[..., 4:] >> 4), -1)
-    mine = coded["model.layers.0.self_attn.q_proj.weight"].codes + 8
+    mine = coded["model.layers.0.self_attn.q_proj.weight"].read().codes + 8
     assert torch.equal(mine, unpermute(nibbles.view(576, 576), config.heads).to(torch.int8))
 
 
