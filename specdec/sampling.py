@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SMALLEST_TEMPERATURE = 1e-30  # below it a 32-bit division overflows; the result is greedy long before
 LARGEST_SEED = 2**63 - 1
+BLOCK = 256
 HALF_BITS = 15  # the bit pattern of a probability in float32 has 30 bits: that of 1.0 is 0x3F800000
 HALVES = 1 << HALF_BITS
 
@@ -59,6 +60,20 @@ class Sampling:
         return self.temperature == 0
 
 
+def best_token(scores: Tensor) -> Tensor:
+    """The index of the largest of `scores [..., V]`, the first of equals.
+
+    As argmax, which on a CPU takes ten times as long for a large vocabulary: maxima of blocks first, then
+    inside one block.
+    """
+    if scores.shape[-1] % BLOCK:
+        return scores.argmax(-1)
+    blocks = scores.unflatten(-1, (-1, BLOCK))
+    block = blocks.amax(-1).argmax(-1, keepdim=True)  # [..., 1]
+    chosen = blocks.take_along_dim(block.unsqueeze(-1), dim=-2).squeeze(-2)  # [..., BLOCK]
+    return (BLOCK * block).squeeze(-1) + chosen.argmax(-1)
+
+
 def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
     """The distribution that is sampled, `[..., V]` float32, from `logits [..., V]` of any float type.
 
@@ -67,7 +82,7 @@ def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
     """
     logits = logits.float()
     if sampling.greedy:
-        best = logits.argmax(-1, keepdim=True)
+        best = best_token(logits).unsqueeze(-1)
         return logits.new_zeros(logits.shape).scatter(-1, best, 1.0)
     # The largest logit goes to 0 before the division, so that a small temperature cannot overflow.
     scaled = (logits - logits.amax(-1, keepdim=True)) / max(sampling.temperature, SMALLEST_TEMPERATURE)

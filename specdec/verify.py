@@ -38,7 +38,7 @@ import torch
 from torch import Tensor
 
 from specdec.errors import SpecdecError
-from specdec.sampling import Sampling, draw, probabilities
+from specdec.sampling import Sampling, best_token, draw, probabilities
 from specdec.tree import DraftTree
 
 SUM_TOLERANCE = 1e-3  # what the sum of p may be off; bfloat16 probabilities still pass
@@ -71,34 +71,34 @@ def verify_tree(
     accepted = torch.zeros_like(row)
     going = row == 0  # [B]: the walk has not ended
     path, bad_logits, bad_p = [row], [], []
+    finite = logits.sum(-1).isfinite()  # [B, m + 1]
+    best = best_token(logits) if sampling.greedy else row  # [B, m + 1]
     for coin in coins[:, :-1].split(tree.branching, dim=1) if tree.depth else ():
-        scores = row_of(logits, row).float()  # [B, V]
         options = row_of(children, row)  # [B, K] rows
         exists = options > 0
         x = tokens.gather(1, options)
-        bad_logits.append(~scores.sum(-1).isfinite())
+        bad_logits.append(~row_of(finite, row))
         if sampling.greedy:
-            kept = (x == scores.argmax(-1, keepdim=True)) & exists
+            kept = (x == row_of(best, row).unsqueeze(-1)) & exists
         elif p is None:
-            kept = keep_top_k(probabilities(scores, sampling), x, exists, coin)
+            kept = keep_top_k(probabilities(row_of(logits, row), sampling), x, exists, coin)
         else:
             p_row = row_of(p, row.clamp(max=p.shape[1] - 1))
             bad_p.append(not_drawn_from(p_row, x, exists))
-            kept = keep_sampled(probabilities(scores, sampling), p_row, x, exists, coin)
+            kept = keep_sampled(probabilities(row_of(logits, row), sampling), p_row, x, exists, coin)
         going = going & kept.any(-1)
         first = options.gather(1, kept.int().argmax(-1, keepdim=True)).squeeze(-1)
         row = first.where(going, row)
         accepted = accepted + going
         path.append(row)
 
-    scores = row_of(logits, row).float()
-    bad_logits.append(~scores.sum(-1).isfinite())
+    bad_logits.append(~row_of(finite, row))
     if sampling.greedy:
-        token = scores.argmax(-1)
+        token = row_of(best, row)
     else:
         # The walk ends at a row whose children, if it has any, were all rejected.
         options = row_of(children, row)
-        q, x, exists = probabilities(scores, sampling), tokens.gather(1, options), options > 0
+        q, x, exists = probabilities(row_of(logits, row), sampling), tokens.gather(1, options), options > 0
         if p is None:
             owed = owed_top_k(q, x, exists)
         else:

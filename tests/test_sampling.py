@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdec.sampling import Sampling, draw, nucleus, probabilities
+from specdec.sampling import Sampling, best_token, draw, nucleus, probabilities
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -108,3 +108,15 @@ def test_top_p_of_a_whole_vocabulary_keeps_what_sorting_it_keeps(seed, spread, t
     )
     assert slack or torch.equal(kept, q >= cut)
     assert float(q[kept].sum()) >= top_p - 1e-6
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([256, 512, 1024, 300]), st.booleans())
+def test_the_best_token_is_the_first_of_the_largest(seed, vocabulary, rounded):
+    scores = torch.randn(2, 3, vocabulary, generator=torch.Generator().manual_seed(seed))
+    if rounded:  # many ties
+        scores = scores.mul(2).round()
+    found = best_token(scores)
+    for b, i in itertools.product(range(2), range(3)):
+        row = scores[b, i].tolist()
+        assert found[b, i] == row.index(max(row))
