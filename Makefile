@@ -33,8 +33,8 @@ release: $(READY)  ## student notebooks from solutions/; never overwrites an edi
 bundle: $(READY)  ## the student's zip, in dist/
 	$(BIN)/autograder bundle
 
-grade: $(READY)  ## score notebooks: make grade SUBMISSIONS=dir
-	$(BIN)/autograder grade "$(SUBMISSIONS)" --out dist/grades
+grade: $(READY)  ## score notebooks: make grade SUBMISSIONS=dir [ARGS="--exercise ex1"]
+	$(BIN)/autograder grade "$(SUBMISSIONS)" --out dist/grades $(ARGS)
 
 check: $(READY)  ## format, lint, types, links, drift
 	$(BIN)/python tools/check.py

@@ -20,7 +20,10 @@ from autograder.student import Blocked, Missed, NoAnswer
 
 ROOT = Path(__file__).resolve().parent.parent
 HIDDEN = ("### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS")
-CheckOutcome = Literal["passed", "failed", "blocked", "timed out", "out of memory", "crashed", "error"]
+UNANSWERED = "YOUR ANSWER HERE"  # what nbgrader puts in place of a written answer
+CheckOutcome = Literal[
+    "passed", "failed", "blocked", "by hand", "timed out", "out of memory", "crashed", "error"
+]
 
 
 @dataclass(frozen=True)
@@ -124,20 +127,30 @@ def verdict(error: BaseException | None) -> tuple[CheckOutcome, str]:
 
 @dataclass(frozen=True)
 class Template:
-    """What a submission is compared with: locked cells {id: source}, test cells {id: released source}."""
+    """What a submission is compared with: locked cells {id: source}, test cells {id: released source}.
+
+    `written` are the answers in words, {id: points}: no check reads them, an instructor does.
+    """
 
     given: dict[str, str]
     tests: dict[str, str]
     points: dict[str, int]
+    written: dict[str, int]
+
+    @property
+    def max_score(self) -> int:
+        return sum(self.points.values()) + sum(self.written.values())
 
 
 def template(exercise: Exercise) -> Template:
     notebook = json.loads(exercise.notebook.read_text(encoding="utf-8"))
-    result = Template({}, {}, {})
+    result = Template({}, {}, {}, {})
     for cell in notebook["cells"]:
         about = cell["metadata"].get("nbgrader", {})
         source = "".join(cell["source"])
-        if about.get("grade"):
+        if about.get("grade") and about.get("solution"):
+            result.written[about["grade_id"]] = about["points"]
+        elif about.get("grade"):
             result.tests[about["grade_id"]] = without_hidden(source)
             result.points[about["grade_id"]] = about["points"]
         elif about.get("locked") and cell["cell_type"] == "code":

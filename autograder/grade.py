@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +87,8 @@ def grade_safely(entry: intake.Entry, walls: Walls, limits: Limits) -> Result:
             exercise=entry.exercise.name,
             outcome="crashed",
             score=0,
-            max_score=sum(exercises.template(entry.exercise).points.values()),
-            pending=sum(exercises.template(entry.exercise).points.values()),
+            max_score=exercises.template(entry.exercise).max_score,
+            pending=exercises.template(entry.exercise).max_score,
             flags=[*entry.flags, "grader error"],
             problem=f"The grader failed ({type(error).__name__}: {str(error)[:200]}): look at it by hand.",
             walls=walls.sentence,
@@ -103,7 +103,7 @@ def grade_entry(entry: intake.Entry, walls: Walls, limits: Limits) -> Result:
         "student": entry.student,
         "exercise": exercise.name,
         "score": 0,
-        "max_score": sum(template.points.values()),
+        "max_score": template.max_score,
         "pending": 0,
         "flags": entry.flags,
         "walls": walls.sentence,
@@ -121,7 +121,7 @@ def grade_entry(entry: intake.Entry, walls: Walls, limits: Limits) -> Result:
     submission = Submission(parsed.cells, walls, limits, exercise.companions())
     try:
         submission.load()
-        checks = run_checks(exercise, submission)
+        checks = run_checks(exercise, submission) + written_answers(template, parsed.written)
     finally:
         submission.close()
     outcome, problem = outcome_of(submission)
@@ -136,6 +136,20 @@ def grade_entry(entry: intake.Entry, walls: Walls, limits: Limits) -> Result:
         cells=[CellResult(index=run.index, outcome=run.outcome, error=run.error) for run in submission.runs],  # type: ignore[arg-type]
         output=submission.stdout[:KEPT_OUTPUT],
     )
+
+
+def written_answers(template: exercises.Template, written: Mapping[str, str]) -> list[CheckResult]:
+    """Answers in words wait for the instructor; one that is not there has lost its points."""
+    return [
+        CheckResult(
+            name=name,
+            points=points,
+            earned=0,
+            outcome="by hand" if written[name] else "failed",
+            idea="by hand" if written[name] else "not-written",
+        )
+        for name, points in template.written.items()
+    ]
 
 
 def outcome_of(submission: Submission) -> tuple[Outcome, str]:

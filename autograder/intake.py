@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.errors import GraderError
-from autograder.exercises import Exercise, Template, exercises, find_exercise, template
+from autograder.exercises import UNANSWERED, Exercise, Template, exercises, find_exercise, template
 from autograder.protocol import printable
 
 MAX_BYTES = 32 << 20
@@ -37,10 +37,14 @@ class Entry:
 
 @dataclass
 class Parsed:
-    """The code cells to run, as (index in the notebook, source), and what is odd about the notebook."""
+    """The code cells to run, as (index in the notebook, source), and what is odd about the notebook.
+
+    `written` are the answers in words, {id: text}; text is empty where nothing was answered.
+    """
 
     cells: list[tuple[int, str]]
     flags: list[str]
+    written: dict[str, str] = field(default_factory=dict)
 
 
 # -- the folder ----------------------------------------------------------------------------------------------
@@ -193,10 +197,14 @@ def parse(notebook: dict[str, Any], released: Template) -> Parsed:
     cells: list[tuple[int, str]] = []
     seen: Counter[str] = Counter()
     edited = set()
+    written = dict.fromkeys(released.written, "")
     for index, cell in enumerate(notebook["cells"]):
+        name, source = _about(cell).get("grade_id", ""), _source(cell) or ""
+        if name in written:
+            written[name] = written[name] or source.replace(UNANSWERED, "").strip()
+            continue
         if cell["cell_type"] != "code" or "setup" in _tags(cell):
             continue
-        name, source = _about(cell).get("grade_id", ""), _source(cell) or ""
         seen[name] += 1
         if name in released.tests:
             if _squeezed(source) != _squeezed(released.tests[name]):
@@ -216,7 +224,7 @@ def parse(notebook: dict[str, Any], released: Template) -> Parsed:
     flags = [f"tests {what}: {', '.join(sorted(names))}" for what, names in tests.items() if names]
     if missing:
         flags.append("locked cells deleted")
-    return Parsed(missing + cells, flags)
+    return Parsed(missing + cells, flags, written)
 
 
 def _squeezed(source: str) -> str:

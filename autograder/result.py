@@ -24,7 +24,7 @@ class CheckResult(BaseModel):
 
     @property
     def pending(self) -> int:
-        return self.points if self.outcome in ("blocked", "error") else 0
+        return self.points if self.outcome in ("blocked", "by hand", "error") else 0
 
 
 class CellResult(BaseModel):

@@ -14,7 +14,7 @@ from ex1_notebooks import EXERCISE, NAME, SEVEN, hand_in, solved
 
 from autograder import bundle, release
 from autograder.errors import GraderError
-from autograder.exercises import HIDDEN, ROOT
+from autograder.exercises import HIDDEN, ROOT, Exercise, exercises
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +39,27 @@ def test_the_committed_release_is_what_the_sources_give(files: dict[str, bytes])
 
 
 def test_a_release_holds_what_students_may_see_and_nothing_else(files: dict[str, bytes]) -> None:
-    assert set(files) == {f"{NAME}/{name}" for name in (f"{NAME}.ipynb", "ex1_checks.py", "ex1_ideas.json")}
-    text = files[f"{NAME}/{NAME}.ipynb"].decode()
+    allowed = {
+        f"{one.name}/{name}"
+        for one in exercises()
+        for name in (f"{one.name}.ipynb", f"{one.key}_checks.py", f"{one.key}_ideas.json")
+    }
+    assert set(files) == allowed
+    assert {one.key for one in exercises()} >= {"ex1", "ex2"}
+
+
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda one: one.key)
+def test_a_released_notebook_has_no_secret_and_every_cell(
+    exercise: Exercise, files: dict[str, bytes]
+) -> None:
+    text = files[f"{exercise.name}/{exercise.name}.ipynb"].decode()
     for word in ("autograder", "BEGIN SOLUTION", "BEGIN HIDDEN", "return u * p_x < q_x"):
         assert word not in text
     notebook = json.loads(text)
     assert set(notebook["metadata"]) == {"kernelspec", "language_info"}
     assert not any(cell.get("outputs") for cell in notebook["cells"])
     ids = [cell["id"] for cell in notebook["cells"]]
-    assert ids == [cell["id"] for cell in json.loads(EXERCISE.notebook.read_text())["cells"]]
+    assert ids == [cell["id"] for cell in json.loads(exercise.notebook.read_text())["cells"]]
 
 
 def test_a_second_release_changes_nothing(root: Path) -> None:
@@ -162,17 +174,26 @@ def test_no_hidden_check_and_no_solution_is_anywhere_in_the_bundle(bundled: dict
     for path in (ROOT / "autograder").rglob("*.py"):
         hidden += [words(line) for line in path.read_text().splitlines() if line.startswith("def test_")]
     assert len(hidden) > 15
-    solutions = [
-        words("".join(cell["source"]).split("### BEGIN SOLUTION")[1].split("### END SOLUTION")[0])
-        for cell in json.loads(EXERCISE.notebook.read_text())["cells"]
-        if "### BEGIN SOLUTION" in "".join(cell["source"])
-    ]
-    assert len(solutions) == 6
+    for path in (ROOT / "autograder").glob("ex*/*.md"):
+        hidden += [words(line) for line in path.read_text().splitlines() if len(line) > 60]
+    solutions = {one.name: solutions_of(one) for one in exercises()}
+    assert all(len(found) >= 4 for found in solutions.values())
     for name, text in texts.items():
         assert not [secret for secret in hidden if secret in text], name
-        # the rule itself is one line and stands in a chapter; in the exercise it must not
-        secrets = solutions if NAME in name else [one for one in solutions if len(one) > 60]
-        assert not [secret for secret in secrets if secret in text], name
+        for exercise, found in solutions.items():
+            # the rule itself is one line and stands in a chapter; in the exercise it must not
+            secrets = found if exercise in name else [one for one in found if len(one) > 60]
+            assert not [secret for secret in secrets if secret in text], name
+
+
+def solutions_of(exercise: Exercise) -> list[str]:
+    """What stands between the marks of its solution cells."""
+    sources = ["".join(cell["source"]) for cell in json.loads(exercise.notebook.read_text())["cells"]]
+    return [
+        words(part.split("### END SOLUTION")[0])
+        for source in sources
+        for part in source.split("### BEGIN SOLUTION")[1:]
+    ]
 
 
 def test_the_same_files_make_the_same_bundle(tmp_path: Path) -> None:

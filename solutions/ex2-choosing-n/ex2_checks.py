@@ -1,0 +1,350 @@
+"""Visible checks of exercise 2: they say in a sentence what is missing. Standard library only.
+
+    check = Checks(globals())
+    check("tokens-formula")
+
+A check prints one line when all is well; otherwise it raises NotYet, whose message is that sentence. A later part is
+checked given your earlier parts: where your expected tokens are wrong, a time per token that uses them correctly is
+right. Lists and arrays are both welcome. The sentences live in ex2_ideas.json, next to this file. After you hand in,
+hidden checks ask the same questions about other numbers.
+"""
+
+import contextlib
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+IDEAS = json.loads((Path(__file__).parent / "ex2_ideas.json").read_text(encoding="utf-8"))
+
+TOLERANCE = 1e-4  # relative; float32 answers are welcome, a wrong idea is off by far more
+ROUNDED = 6e-4  # a table may show three decimals
+FLAT = 1e-5  # relative; two lengths that are this close at the bottom are equally good
+FALLS_FOR_EVER = 400  # lengths; a right curve of the cases below has turned long before
+
+
+class NotYet(Exception):
+    """One sentence about what is missing. Jupyter shows the sentence alone, without a traceback."""
+
+    def __init__(self, idea, detail=""):
+        entry = IDEAS[idea]
+        seen = f"{detail} " if detail else ""
+        where = f"chapter {entry['page']}, {entry['section']}"
+        super().__init__(f"Not yet ({entry['title']}): {seen}{entry['sentence']} Read again: {where}.")
+
+    def _render_traceback_(self):
+        return [str(self)]
+
+
+class Checks:
+    """Run the visible check of one idea on the functions and variables of a notebook."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def __call__(self, idea):
+        try:
+            with contextlib.redirect_stderr(sys.stdout):
+                CHECKS[idea](self.names)
+        except NotYet:
+            raise
+        except NotImplementedError:
+            raise NotYet("not-written") from None
+        except Exception as error:
+            raise NotYet("raised", f"{type(error).__name__}: {error}.") from None
+        print(f"ok: {IDEAS[idea]['title']}")
+
+
+# -- task 1 ------------------------------------------------------------------------------------------------------------
+
+
+def check_tokens_formula(names):
+    expected_tokens = find(names, "expected_tokens")
+    for alpha, n, right in [(0.5, 1, 1.5), (0.5, 2, 1.75), (0.8, 3, 2.952)]:
+        got = number(expected_tokens(alpha, n))
+        if same(got, right):
+            continue
+        forgotten = same(got, right - 1) or same(got, right - alpha**n)
+        chain = same(got, 1 + n * alpha) or same(got, n * alpha)
+        idea = "tokens-bonus" if forgotten else "tokens-chain" if chain else "tokens-formula"
+        raise NotYet(idea, f"expected_tokens({alpha}, {n}) must be {right}, yours is {got:.4g}.")
+
+
+def check_tokens_ends(names):
+    expected_tokens = find(names, "expected_tokens")
+    for n in (1, 4):
+        for end, near, right in ((0.0, 1e-5, 1), (1.0, 1 - 1e-5, n + 1)):
+            try:
+                got = number(expected_tokens(end, n))
+            except (ZeroDivisionError, FloatingPointError) as error:
+                raise NotYet("tokens-ends", f"expected_tokens({end}, {n}): {error}.") from None
+            # the limit of your own formula: its error is the business of another check
+            if not same(got, right) and not abs(got - number(expected_tokens(near, n))) < 1e-2:
+                raise NotYet("tokens-ends", f"expected_tokens({end}, {n}) must be {right}, yours is {got:.4g}.")
+
+
+def check_tokens_lists(names):
+    expected_tokens = find(names, "expected_tokens")
+    alphas, lengths = [0.3, 0.6, 0.9], [1, 2, 5, 8]
+    alone = [[number(expected_tokens(alpha, n)) for n in lengths] for alpha in alphas]
+    for given, right in [
+        ((alphas[0], list(lengths)), alone[0]),
+        ((list(alphas), lengths[0]), [row[0] for row in alone]),
+        ((list(alphas), list(lengths)), alone),
+        ((list(alphas), lengths[:3]), [row[:3] for row in alone]),
+    ]:
+        got = listed(expected_tokens(*given))
+        if not alike(got, right):
+            raise NotYet("tokens-lists", f"expected_tokens({given[0]}, {given[1]}) gave {got!r:.120}.")
+
+
+# -- task 2 ------------------------------------------------------------------------------------------------------------
+
+CASES = [(0.5, 2, 0.1), (0.8, 5, 0.05), (0.6, 4, 0.2)]
+
+
+def check_time_draft(names):
+    for alpha, n, c in CASES:
+        got = shares(names, alpha, n, c)["draft"]
+        if not any(same(got, n * c / tokens) for tokens in own_tokens(names, alpha, n)):
+            idea = "time-draft-token" if same(got, c) or same(got, n * c) else "time-draft"
+            raise NotYet(idea, f'wall_time({alpha}, {n}, {c})["draft"] is {got:.4g}.')
+
+
+def check_time_verifier(names):
+    for alpha, n, c in CASES:
+        got = shares(names, alpha, n, c)
+        tokens = own_tokens(names, alpha, n)
+        if not any(same(got["verifier"], 1 / one) for one in tokens):
+            each = any(same(got["verifier"], (n + 1) / one) for one in tokens)
+            idea = "time-verifier-each" if each else "time-verifier"
+            raise NotYet(idea, f'wall_time({alpha}, {n}, {c})["verifier"] is {got["verifier"]:.4g}.')
+        if not same(got["total"], got["draft"] + got["verifier"]):
+            raise NotYet("time-total", f'wall_time({alpha}, {n}, {c})["total"] is {got["total"]:.4g}.')
+
+
+def check_time_lists(names):
+    lengths = [1, 3, 8]
+    alone = [shares(names, 0.7, n, 0.1) for n in lengths]
+    got = find(names, "wall_time")(0.7, list(lengths), 0.1)
+    if not isinstance(got, dict) or {"draft", "verifier", "total"} - set(got):
+        raise NotYet("time-lists")
+    for share in ("draft", "verifier", "total"):
+        if not alike(listed(got[share]), [one[share] for one in alone]):
+            raise NotYet("time-lists", f"wall_time(0.7, {lengths}, 0.1)[{share!r}] is {listed(got[share])!r:.120}.")
+
+
+# -- task 3 ------------------------------------------------------------------------------------------------------------
+
+
+def seen(names):
+    """What is in the plot or the table: curves as {x: y}, and pairs of labels."""
+    answer = names["plotted"]()
+    if not answer["labels"]:
+        raise NotYet("not-written", "There is neither `ax` nor `table`.")
+    found = []
+    for x, y in answer["curves"]:
+        with contextlib.suppress(TypeError, ValueError):
+            found.append({float(a): float(b) for a, b in zip(listed(x), listed(y))})
+    return found, answer["labels"]
+
+
+def check_sweep_values(names):
+    found, _ = seen(names)
+    readings = [[(n * 0.04 + 1) / sum(0.9**k for k in range(n + 1)) for n in range(1, 11)]]
+    with contextlib.suppress(Exception):  # where your wall_time gives no answer, the rule alone decides
+        readings.append([shares(names, 0.9, n, 0.04)["total"] for n in range(1, 11)])
+    for curve in found:
+        heights = [curve.get(float(n)) for n in range(1, 11)]
+        for right in readings:
+            if all(got is not None and abs(got - want) <= ROUNDED for got, want in zip(heights, right)):
+                return
+            if all(got and abs(1 / got - want) <= ROUNDED for got, want in zip(heights, right)):
+                raise NotYet("sweep-speedup")
+    raise NotYet("sweep-values")
+
+
+def check_sweep_labels(names):
+    _, labels = seen(names)
+    pairs = [(str(x), str(y)) for x, y in labels]
+    named = [
+        (x, y)
+        for x, y in pairs
+        if re.search(r"\bN\b|draft|length", x, re.IGNORECASE) and re.search("time", y, re.IGNORECASE)
+    ]
+    if not named:
+        raise NotYet("sweep-labels", f"Your labels are {pairs}.")
+    if not any(re.search(r"pass|call|plain|relative", y, re.IGNORECASE) for _, y in named):
+        raise NotYet("sweep-units", f"Your labels are {named}.")
+
+
+# -- task 4 and 5 ------------------------------------------------------------------------------------------------------
+
+
+def check_edge(names):
+    best_of_sweep = find(names, "best_of_sweep")
+    for lengths, times, best, on_edge in [
+        ([3, 6, 12], [0.7, 0.5, 0.6], 6, False),
+        ([3, 6, 12], [0.7, 0.6, 0.5], 12, True),
+        ([3, 6, 12], [0.5, 0.6, 0.7], 3, True),
+    ]:
+        got = pair(best_of_sweep(list(lengths), list(times)), "best_of_sweep")
+        call = f"best_of_sweep({lengths}, {times}) must be ({best}, {on_edge}), yours is {tuple(got)}."
+        if got[0] != best:
+            raise NotYet("sweep-index" if got[0] - lengths.index(best) in (0, 1) else "sweep-best", call)
+        if got[1] not in (True, False) or bool(got[1]) != on_edge:
+            raise NotYet("edge", call)
+
+
+def check_optimum(names):
+    optimum = find(names, "optimum")
+    cases = [(0.5, 0.1), (0.9, 0.1), (0.97, 0.004)]
+    curves = [readings(names, alpha, c) for alpha, c in cases]
+    for by_yours in [three[1] for three in curves if three[1]]:
+        if lowest(by_yours) == FALLS_FOR_EVER:
+            raise NotYet("blocked", "Your wall_time falls for ever as N grows, so it has no optimum.")
+    got = [pair(optimum(alpha, c), "optimum") for alpha, c in cases]
+    told = ", ".join(f"optimum({alpha}, {c}) gave N = {n}" for (alpha, c), (n, _) in zip(cases, got)) + "."
+    fitting = [
+        one for one in zip(*curves) if all(one) and all(is_lowest(curve, n) for curve, (n, _) in zip(one, got))
+    ]
+    if not fitting:
+        end = max((n for n, _ in got if isinstance(n, int)), default=0)
+        early = [min(lowest(three[0]), end) for three in curves]
+        raise NotYet("optimum-edge" if early == [n for n, _ in got] else "optimum", told)
+    if not any(all(same(float(time), curve(n)) for curve, (n, time) in zip(one, got)) for one in fitting):
+        raise NotYet("optimum-time", f"Your times are {[float(time) for _, time in got]}.")
+
+
+def readings(names, alpha, c, cost=lambda n: 1.0):
+    """Time per token over N: by the rule, by your own time, by your own tokens; None where these give no answer."""
+
+    def by_time(n):
+        own = shares(names, alpha, n, c)
+        return own["total"] + (cost(n + 1) - 1) * own["verifier"]
+
+    def by_tokens(n):
+        return (n * c + cost(n + 1)) / own_tokens(names, alpha, n)[1]
+
+    result = [right_time(alpha, c, cost)]
+    for curve in (by_time, by_tokens):
+        try:
+            curve(1)
+        except Exception:
+            curve = None
+        result.append(curve)
+    return result
+
+
+def right_time(alpha, c, cost=lambda n: 1.0):
+    return lambda n: (n * c + cost(n + 1)) / sum(alpha**k for k in range(n + 1))
+
+
+def lowest(curve, longest=FALLS_FOR_EVER):
+    return min(range(1, longest + 1), key=curve)
+
+
+def is_lowest(curve, n, longest=FALLS_FOR_EVER):
+    if not isinstance(n, int) or not 1 <= n <= longest:
+        return False
+    return curve(n) <= curve(lowest(curve, longest)) * (1 + FLAT)
+
+
+def check_measured(names):
+    best_with_cost = find(names, "best_with_cost")
+    cases = [
+        (0.9, 0.04, [20.0, 21.0, 22.0, 23.0, 30.0, 37.0, 44.0, 51.0]),
+        (0.95, 0.3, [20.0, 21.0, 22.0, 23.0, 24.0, 25.0, 26.0, 27.0, 28.0]),
+        (0.8, 0.1, [10.0, 11.0, 12.0, 20.0]),
+    ]
+    got = [listed(best_with_cost(alpha, c, list(ms))) for alpha, c, ms in cases]
+    curves = [readings(names, alpha, c, lambda n, ms=ms: ms[n - 1] / ms[0]) for alpha, c, ms in cases]
+    for one in zip(*curves):
+        if all(one) and all(is_lowest(curve, n, len(ms) - 1) for curve, n, (_, _, ms) in zip(one, got, cases)):
+            return
+    wrong = {
+        "measured-shift": lambda n, ms: ms[n - 2] / ms[0],
+        "measured-units": lambda n, ms: ms[n - 1],
+        "measured-ignored": lambda n, ms: 1.0,
+    }
+    told = f"For the example by hand, {cases[-1]}, you say {got[-1]}, and for {cases[0]} {got[0]}."
+    for idea, cost in wrong.items():
+        if got == [
+            lowest(right_time(alpha, c, lambda n, ms=ms: cost(n, ms)), len(ms) - 1) for alpha, c, ms in cases
+        ]:
+            raise NotYet(idea, told)
+    raise NotYet("measured", told)
+
+
+# -- reading answers ---------------------------------------------------------------------------------------------------
+
+
+def find(names, name):
+    if names.get(name) is None:
+        raise NotYet("not-written", f"`{name}` is missing.")
+    return names[name]
+
+
+def listed(value):
+    """Arrays, tuples and lists as nested lists."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return [listed(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def number(value):
+    value = listed(value)
+    if isinstance(value, (list, dict, str)) or value is None:
+        raise NotYet("shape", f"A number is needed, not {value!r:.80}.")
+    return float(value)
+
+
+def same(got, want):
+    return math.isclose(got, want, rel_tol=TOLERANCE, abs_tol=1e-9)
+
+
+def alike(got, want):
+    """Are these the same numbers in the same nested lists?"""
+    if isinstance(want, list):
+        return isinstance(got, list) and len(got) == len(want) and all(map(alike, got, want))
+    return not isinstance(got, (list, dict, str)) and got is not None and same(float(got), want)
+
+
+def pair(value, name):
+    result = listed(value)
+    if not isinstance(result, list) or len(result) != 2:
+        raise NotYet("shape", f"{name} must return two things, not {result!r:.80}.")
+    return result
+
+
+def shares(names, alpha, n, c):
+    """Your wall_time of one length: three numbers."""
+    got = find(names, "wall_time")(alpha, n, c)
+    if not isinstance(got, dict) or {"draft", "verifier", "total"} - set(got):
+        raise NotYet("shape", "wall_time must return a dict with draft, verifier and total.")
+    return {share: number(got[share]) for share in ("draft", "verifier", "total")}
+
+
+def own_tokens(names, alpha, n):
+    """The expected tokens by the rule and, where it gives an answer, by your own function."""
+    result = [sum(alpha**k for k in range(n + 1))]
+    with contextlib.suppress(Exception):
+        yours = number(names["expected_tokens"](alpha, n))
+        if yours > 0:
+            result.append(yours)
+    return result
+
+
+CHECKS = {
+    "tokens-formula": check_tokens_formula,
+    "tokens-ends": check_tokens_ends,
+    "tokens-lists": check_tokens_lists,
+    "time-draft": check_time_draft,
+    "time-verifier": check_time_verifier,
+    "time-lists": check_time_lists,
+    "sweep-values": check_sweep_values,
+    "sweep-labels": check_sweep_labels,
+    "edge": check_edge,
+    "optimum": check_optimum,
+    "measured": check_measured,
+}
