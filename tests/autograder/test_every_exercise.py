@@ -24,7 +24,7 @@ def test_its_points_are_those_of_the_course(exercise: Exercise) -> None:
 
 def test_every_idea_has_a_sentence_a_hint_and_a_page_that_exists(exercise: Exercise) -> None:
     ideas = exercise.ideas
-    assert GENERAL <= set(ideas)
+    assert set(ideas) >= GENERAL
     assert set(template(exercise).points) | set(template(exercise).written) <= set(ideas)
     for name, idea in ideas.items():
         assert set(idea) == {"title", "sentence", "hint", "page", "section"}, name
