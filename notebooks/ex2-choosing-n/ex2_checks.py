@@ -101,23 +101,24 @@ def check_tokens_lists(names):
 
 # -- task 2 ------------------------------------------------------------------------------------------------------------
 
-CASES = [(0.5, 2, 0.1), (0.8, 5, 0.05), (0.6, 4, 0.2)]
+# alpha, N, c, and the expected tokens
+CASES = [(0.5, 2, 0.1, 1.75), (0.8, 5, 0.05, 3.68928), (0.6, 4, 0.2, 2.3056)]
 
 
 def check_time_draft(names):
-    for alpha, n, c in CASES:
+    for alpha, n, c, right in CASES:
         got = shares(names, alpha, n, c)["draft"]
-        if not any(same(got, n * c / tokens) for tokens in own_tokens(names, alpha, n)):
+        if not any(same(got * tokens, n * c) for tokens in (right, own_tokens(names, alpha, n)) if tokens):
             idea = "time-draft-token" if same(got, c) or same(got, n * c) else "time-draft"
             raise NotYet(idea, f'wall_time({alpha}, {n}, {c})["draft"] is {got:.4g}.')
 
 
 def check_time_verifier(names):
-    for alpha, n, c in CASES:
+    for alpha, n, c, right in CASES:
         got = shares(names, alpha, n, c)
-        tokens = own_tokens(names, alpha, n)
-        if not any(same(got["verifier"], 1 / one) for one in tokens):
-            each = any(same(got["verifier"], (n + 1) / one) for one in tokens)
+        passes = [got["verifier"] * tokens for tokens in (right, own_tokens(names, alpha, n)) if tokens]
+        if not any(same(one, 1) for one in passes):
+            each = any(same(one, n + 1) for one in passes)
             idea = "time-verifier-each" if each else "time-verifier"
             raise NotYet(idea, f'wall_time({alpha}, {n}, {c})["verifier"] is {got["verifier"]:.4g}.')
         if not same(got["total"], got["draft"] + got["verifier"]):
@@ -150,17 +151,22 @@ def seen(names):
     return found, answer["labels"]
 
 
+# some points of the sweep, at alpha 0.9 and c 0.04
+HEIGHTS = {1: 0.54737, 5: 0.25610, 10: 0.20403}
+
+
 def check_sweep_values(names):
     found, _ = seen(names)
-    readings = [[(n * 0.04 + 1) / sum(0.9**k for k in range(n + 1)) for n in range(1, 11)]]
-    with contextlib.suppress(Exception):  # where your wall_time gives no answer, the rule alone decides
-        readings.append([shares(names, 0.9, n, 0.04)["total"] for n in range(1, 11)])
+    readings = [HEIGHTS]
+    with contextlib.suppress(Exception):  # where your wall_time gives no answer, these points alone decide
+        readings.append({n: shares(names, 0.9, n, 0.04)["total"] for n in range(1, 11)})
     for curve in found:
-        heights = [curve.get(float(n)) for n in range(1, 11)]
+        if any(float(n) not in curve for n in range(1, 11)):
+            continue
         for right in readings:
-            if all(got is not None and abs(got - want) <= ROUNDED for got, want in zip(heights, right)):
+            if all(abs(curve[n] - want) <= ROUNDED for n, want in right.items()):
                 return
-            if all(got and abs(1 / got - want) <= ROUNDED for got, want in zip(heights, right)):
+            if all(curve[n] and abs(1 / curve[n] - want) <= ROUNDED for n, want in right.items()):
                 raise NotYet("sweep-speedup")
     raise NotYet("sweep-values")
 
@@ -197,37 +203,47 @@ def check_edge(names):
             raise NotYet("edge", call)
 
 
+# alpha, c, the best N, its time
+OPTIMA = [(0.5, 0.1, 2, 0.685714), (0.9, 0.1, 10, 0.291465), (0.97, 0.004, 78, 0.0432599)]
+
+
 def check_optimum(names):
     optimum = find(names, "optimum")
-    cases = [(0.5, 0.1), (0.9, 0.1), (0.97, 0.004)]
-    curves = [readings(names, alpha, c) for alpha, c in cases]
-    for by_yours in [three[1] for three in curves if three[1]]:
-        if lowest(by_yours) == FALLS_FOR_EVER:
+    yours = [own_curves(names, alpha, c) for alpha, c, _, _ in OPTIMA]
+    for by_time, _ in yours:
+        if by_time and lowest(by_time) == FALLS_FOR_EVER:
             raise NotYet("blocked", "Your wall_time falls for ever as N grows, so it has no optimum.")
-    got = [pair(optimum(alpha, c), "optimum") for alpha, c in cases]
-    told = ", ".join(f"optimum({alpha}, {c}) gave N = {n}" for (alpha, c), (n, _) in zip(cases, got)) + "."
-    fitting = [
-        one for one in zip(*curves) if all(one) and all(is_lowest(curve, n) for curve, (n, _) in zip(one, got))
-    ]
+    got = [pair(optimum(alpha, c), "optimum") for alpha, c, _, _ in OPTIMA]
+    found = [n for n, _ in got]
+    fitting = []
+    if found == [n for _, _, n, _ in OPTIMA]:
+        fitting.append([time for *_, time in OPTIMA])
+    for curves in zip(*yours):
+        if all(curves) and all(is_lowest(curve, n) for curve, n in zip(curves, found)):
+            fitting.append([curve(n) for curve, n in zip(curves, found)])
     if not fitting:
-        end = max((n for n, _ in got if isinstance(n, int)), default=0)
-        early = [min(lowest(three[0]), end) for three in curves]
-        raise NotYet("optimum-edge" if early == [n for n, _ in got] else "optimum", told)
-    if not any(all(same(float(time), curve(n)) for curve, (n, time) in zip(one, got)) for one in fitting):
-        raise NotYet("optimum-time", f"Your times are {[float(time) for _, time in got]}.")
+        end = max((n for n in found if isinstance(n, int)), default=0)
+        early = [[min(n, end) for _, _, n, _ in OPTIMA]]
+        if all(by_time for by_time, _ in yours):
+            early.append([min(lowest(by_time), end) for by_time, _ in yours])
+        told = ", ".join(f"optimum({alpha}, {c}) gave N = {n}" for (alpha, c, _, _), n in zip(OPTIMA, found))
+        raise NotYet("optimum-edge" if found in early else "optimum", f"{told}.")
+    times = [float(time) for _, time in got]
+    if not any(all(map(same, times, right)) for right in fitting):
+        raise NotYet("optimum-time", f"Your times are {times}.")
 
 
-def readings(names, alpha, c, cost=lambda n: 1.0):
-    """Time per token over N: by the rule, by your own time, by your own tokens; None where these give no answer."""
+def own_curves(names, alpha, c, cost=lambda n: 1.0):
+    """Time per token over N, from your own time and from your own tokens; None where these give no answer."""
 
     def by_time(n):
         own = shares(names, alpha, n, c)
         return own["total"] + (cost(n + 1) - 1) * own["verifier"]
 
     def by_tokens(n):
-        return (n * c + cost(n + 1)) / own_tokens(names, alpha, n)[1]
+        return (n * c + cost(n + 1)) / own_tokens(names, alpha, n)
 
-    result = [right_time(alpha, c, cost)]
+    result = []
     for curve in (by_time, by_tokens):
         try:
             curve(1)
@@ -235,10 +251,6 @@ def readings(names, alpha, c, cost=lambda n: 1.0):
             curve = None
         result.append(curve)
     return result
-
-
-def right_time(alpha, c, cost=lambda n: 1.0):
-    return lambda n: (n * c + cost(n + 1)) / sum(alpha**k for k in range(n + 1))
 
 
 def lowest(curve, longest=FALLS_FOR_EVER):
@@ -251,30 +263,28 @@ def is_lowest(curve, n, longest=FALLS_FOR_EVER):
     return curve(n) <= curve(lowest(curve, longest)) * (1 + FLAT)
 
 
+# alpha, c, milliseconds; then the best N of each case, and what wrong ideas take for it
+MEASURED = [
+    (0.9, 0.04, [20.0, 21.0, 22.0, 23.0, 30.0, 37.0, 44.0, 51.0]),
+    (0.95, 0.3, [20.0, 21.0, 22.0, 23.0, 24.0, 25.0, 26.0, 27.0, 28.0]),
+    (0.8, 0.1, [10.0, 11.0, 12.0, 20.0]),
+]
+BEST = [3, 7, 2]
+NOT_BEST = {"measured-shift": [4, 7, 3], "measured-units": [3, 8, 2], "measured-ignored": [7, 8, 3]}
+
+
 def check_measured(names):
     best_with_cost = find(names, "best_with_cost")
-    cases = [
-        (0.9, 0.04, [20.0, 21.0, 22.0, 23.0, 30.0, 37.0, 44.0, 51.0]),
-        (0.95, 0.3, [20.0, 21.0, 22.0, 23.0, 24.0, 25.0, 26.0, 27.0, 28.0]),
-        (0.8, 0.1, [10.0, 11.0, 12.0, 20.0]),
-    ]
-    got = [listed(best_with_cost(alpha, c, list(ms))) for alpha, c, ms in cases]
-    curves = [readings(names, alpha, c, lambda n, ms=ms: ms[n - 1] / ms[0]) for alpha, c, ms in cases]
-    for one in zip(*curves):
-        if all(one) and all(is_lowest(curve, n, len(ms) - 1) for curve, n, (_, _, ms) in zip(one, got, cases)):
+    got = [listed(best_with_cost(alpha, c, list(ms))) for alpha, c, ms in MEASURED]
+    if got == BEST:
+        return
+    yours = [own_curves(names, alpha, c, lambda n, ms=ms: ms[n - 1] / ms[0]) for alpha, c, ms in MEASURED]
+    for curves in zip(*yours):
+        fits = zip(curves, got, MEASURED)
+        if all(curves) and all(is_lowest(curve, n, len(ms) - 1) for curve, n, (_, _, ms) in fits):
             return
-    wrong = {
-        "measured-shift": lambda n, ms: ms[n - 2] / ms[0],
-        "measured-units": lambda n, ms: ms[n - 1],
-        "measured-ignored": lambda n, ms: 1.0,
-    }
-    told = f"For the example by hand, {cases[-1]}, you say {got[-1]}, and for {cases[0]} {got[0]}."
-    for idea, cost in wrong.items():
-        if got == [
-            lowest(right_time(alpha, c, lambda n, ms=ms: cost(n, ms)), len(ms) - 1) for alpha, c, ms in cases
-        ]:
-            raise NotYet(idea, told)
-    raise NotYet("measured", told)
+    idea = next((idea for idea, wrong in NOT_BEST.items() if got == wrong), "measured")
+    raise NotYet(idea, f"For the example by hand, {MEASURED[-1]}, you say {got[-1]}; for {MEASURED[0]}, {got[0]}.")
 
 
 # -- reading answers ---------------------------------------------------------------------------------------------------
@@ -326,13 +336,11 @@ def shares(names, alpha, n, c):
 
 
 def own_tokens(names, alpha, n):
-    """The expected tokens by the rule and, where it gives an answer, by your own function."""
-    result = [sum(alpha**k for k in range(n + 1))]
-    with contextlib.suppress(Exception):
-        yours = number(names["expected_tokens"](alpha, n))
-        if yours > 0:
-            result.append(yours)
-    return result
+    """The expected tokens by your own function; 0 where it gives no answer."""
+    try:
+        return max(0.0, number(names["expected_tokens"](alpha, n)))
+    except Exception:
+        return 0.0
 
 
 CHECKS = {

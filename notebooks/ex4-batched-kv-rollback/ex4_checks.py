@@ -3,14 +3,13 @@
     check = Checks(globals())
     check("rows-new")
 
-A check prints one line when all is well; otherwise it raises NotYet, whose message is that sentence. A later part is
-checked given your earlier parts: where your rollback is wrong, a simulation that calls it correctly is right. Lists and
-arrays are both welcome. The sentences live in ex4_ideas.json, next to this file. After you hand in, hidden checks ask
-the same questions about other numbers.
+A check prints one line when all is well; otherwise it raises NotYet, whose message is that sentence. A simulation
+that builds on an earlier part which is not right yet cannot be judged here: its check then says what it waits for.
+Lists and arrays are both welcome. The sentences live in ex4_ideas.json, next to this file. After you hand in, hidden
+checks ask the same questions about other numbers.
 """
 
 import contextlib
-import itertools
 import json
 import sys
 from pathlib import Path
@@ -20,23 +19,48 @@ IDEAS = json.loads((Path(__file__).parent / "ex4_ideas.json").read_text(encoding
 STORES = ("keys", "values")
 COUNTS = ("length", "computed", "discarded")
 PARTS = ("new_cache", "rows_to_compute", "write", "rollback")
+EARLIER = ("new-cache", "new-separate", "rows-new", "rows-positions", "write-place", "write-length", "write-ledger")
+EARLIER += ("rollback-lengths", "rollback-prefix", "rollback-in-place", "rollback-ledger")
 
-# The example by hand with a second round, and a ragged batch: prompts, rounds.
-TWO = (
-    [[11, 12, 13], [21, 22]],
-    [
+# The example by hand with a second round, a ragged batch, and one sequence: prompts, rounds, and what comes out.
+TWO = {
+    "prompts": [[11, 12, 13], [21, 22]],
+    "rounds": [
         {"drafts": [[14, 15, 16], [23, 24, 25]], "accepted": [3, 1], "next": [17, 29]},
         {"drafts": [[18, 19], [31, 32]], "accepted": [2, 1], "next": [41, 42]},
     ],
-)
-RAGGED = (
-    [[51], [61, 62, 63, 64], [71, 72]],
-    [
+    "sequences": [[11, 12, 13, 14, 15, 16, 17, 18, 19, 41], [21, 22, 23, 29, 31, 42]],
+    "length": [9, 5],
+    "computed": [9, 8],
+    "discarded": [0, 3],
+    "work": [[6, 5], [3, 3]],
+}
+RAGGED = {
+    "prompts": [[51], [61, 62, 63, 64], [71, 72]],
+    "rounds": [
         {"drafts": [[52, 53], [], [73, 74, 75]], "accepted": [0, 0, 2], "next": [54, 65, 79]},
         {"drafts": [[55, 56, 57], [66, 67], [81]], "accepted": [3, 1, 0], "next": [58, 69, 82]},
         {"drafts": [[], [83], [84, 85]], "accepted": [0, 1, 1], "next": [86, 87, 88]},
     ],
-)
+    "sequences": [
+        [51, 54, 55, 56, 57, 58, 86],
+        [61, 62, 63, 64, 65, 66, 69, 83, 87],
+        [71, 72, 73, 74, 79, 82, 84, 88],
+    ],
+    "length": [6, 8, 7],
+    "computed": [8, 9, 10],
+    "discarded": [2, 1, 3],
+    "work": [[3, 4, 5], [4, 3, 2], [1, 2, 3]],
+}
+ALONE = {
+    "prompts": [[61, 62, 63, 64]],
+    "rounds": [{"drafts": [[91, 92]], "accepted": [0], "next": [93]}],
+    "sequences": [[61, 62, 63, 64, 93]],
+    "length": [4],
+    "computed": [6],
+    "discarded": [2],
+    "work": [[6]],
+}
 
 
 class NotYet(Exception):
@@ -62,14 +86,14 @@ class Checks:
     def __call__(self, idea):
         try:
             with contextlib.redirect_stderr(sys.stdout):
-                CHECKS[idea](self.names)
+                waits = CHECKS[idea](self.names)
         except NotYet:
             raise
         except NotImplementedError:
             raise NotYet("not-written") from None
         except Exception as error:
             raise NotYet("raised", f"{type(error).__name__}: {error}.") from None
-        print(f"ok: {IDEAS[idea]['title']}")
+        print(waits or f"ok: {IDEAS[idea]['title']}")
 
 
 # -- task 1 ------------------------------------------------------------------------------------------------------------
@@ -92,30 +116,30 @@ def check_new_separate(names):
 
 
 def asked_rows(names):
-    for lengths, sequences in [
-        ([3, 1], [[11, 12, 13, 14, 15], [21, 22, 23]]),
-        ([2, 5, 0], [[31, 32], [41, 42, 43, 44, 45, 46], [51, 52, 53, 54]]),
+    for lengths, sequences, missing in [
+        ([3, 1], [[11, 12, 13, 14, 15], [21, 22, 23]], [[14, 15], [22, 23]]),
+        ([2, 5, 0], [[31, 32], [41, 42, 43, 44, 45, 46], [51, 52, 53, 54]], [[], [46], [51, 52, 53, 54]]),
     ]:
         rows = find(names, "rows_to_compute")(filled(lengths), [list(tokens) for tokens in sequences])
-        yield lengths, sequences, rows_of(rows, len(lengths))
+        yield lengths, sequences, missing, rows_of(rows, len(lengths))
 
 
 def check_rows_new(names):
-    for lengths, sequences, rows in asked_rows(names):
+    for lengths, sequences, missing, rows in asked_rows(names):
         got = [[token for _, token in line] for line in rows]
-        if got == [tokens[length:] for tokens, length in zip(sequences, lengths)]:
+        if got == missing:
             continue
         shared = [[tokens[end:] for tokens in sequences] for end in (min(lengths), max(lengths))]
-        more = all(len(line) >= len(tokens) - n for line, tokens, n in zip(got, sequences, lengths))
+        more = all(len(line) >= len(right) for line, right in zip(got, missing))
         idea = "rows-shared" if got in shared else "rows-again" if more else "rows-new"
         raise NotYet(idea, f"With the lengths {lengths} and the sequences {sequences} you compute {got}.")
 
 
 def check_rows_positions(names):
     asked = list(asked_rows(names))
-    if not any(line for _, _, rows in asked for line in rows):
+    if not any(line for *_, rows in asked for line in rows):
         raise NotYet("rows-positions", "There are no rows.")
-    for lengths, sequences, rows in asked:
+    for _, sequences, _, rows in asked:
         for line, tokens in zip(rows, sequences):
             for position, token in line:
                 if token in tokens and position != tokens.index(token):
@@ -166,31 +190,35 @@ def check_write_place(names):
 
 
 def check_write_length(names):
-    for lengths, keys in [([3, 1], [[1, 2], [3, 4]]), ([1, 4, 0], [[], [1], [2, 3, 4]])]:
+    for lengths, keys, right in [
+        ([3, 1], [[1, 2], [3, 4]], [5, 3]),
+        ([1, 4, 0], [[], [1], [2, 3, 4]], [1, 5, 3]),
+    ]:
         got = written(names, filled(lengths), keys)["length"]
-        if got != [length + len(line) for length, line in zip(lengths, keys)]:
+        if got != right:
             raise NotYet("write-length", f"From {lengths} the lengths became {got}.")
 
 
 def check_write_ledger(names):
-    for lengths, keys in [([3, 1], [[1, 2], [3, 4]]), ([1, 4, 0], [[], [1], [2, 3, 4]])]:
+    for lengths, keys, right in [
+        ([3, 1], [[1, 2], [3, 4]], [5, 4]),
+        ([1, 4, 0], [[], [1], [2, 3, 4]], [1, 6, 3]),
+    ]:
         before = filled(lengths)
         got = written(names, filled(lengths), keys)
-        right = [had + len(line) for had, line in zip(before["computed"], keys)]
         if got["computed"] != right or got["discarded"] != before["discarded"]:
             raise NotYet("write-ledger", f"computed must be {right}, yours is {got['computed']}.")
 
 
 # -- task 4 ------------------------------------------------------------------------------------------------------------
 
-# lengths after the pass, drafted, accepted
-ROLLBACKS = [([6, 5], [3, 3], [3, 1]), ([4, 9, 7], [2, 5, 4], [0, 5, 2])]
+# lengths after the pass, drafted, accepted, lengths after the rollback, discarded by it
+ROLLBACKS = [([6, 5], [3, 3], [3, 1], [6, 3], [0, 2]), ([4, 9, 7], [2, 5, 4], [0, 5, 2], [2, 9, 5], [2, 0, 2])]
 
 
 def rolled_back(names):
-    for lengths, drafted, accepted in ROLLBACKS:
+    for lengths, drafted, accepted, right, _ in ROLLBACKS:
         got = find(names, "rollback")(filled(lengths), list(drafted), list(accepted))
-        right = [length - had + kept for length, had, kept in zip(lengths, drafted, accepted)]
         yield filled(lengths), drafted, accepted, right, a_cache(got, len(lengths))
 
 
@@ -228,7 +256,7 @@ def check_rollback_prefix(names):
 
 
 def check_rollback_in_place(names):
-    lengths, drafted, accepted = ROLLBACKS[0]
+    lengths, drafted, accepted, _, _ = ROLLBACKS[0]
     a_cache(find(names, "rollback")(filled(lengths), drafted, accepted), 2)
     if not names["stays_in_place"](filled(lengths), drafted, accepted):
         raise NotYet("rollback-in-place")
@@ -237,8 +265,8 @@ def check_rollback_in_place(names):
 def check_rollback_ledger(names):
     asked = list(rolled_back(names))
     by_rule = all(
-        got["discarded"] == [old + had - kept for old, had, kept in zip(before["discarded"], drafted, accepted)]
-        for before, drafted, accepted, _, got in asked
+        got["discarded"] == [old + more for old, more in zip(before["discarded"], gone)]
+        for (before, *_, got), (*_, gone) in zip(asked, ROLLBACKS)
     )
     by_length = all(
         got["discarded"]
@@ -252,144 +280,107 @@ def check_rollback_ledger(names):
 # -- task 5 ------------------------------------------------------------------------------------------------------------
 
 
-def simulated(names, case):
-    """Your simulation: cache, sequences."""
-    prompts, rounds = json.loads(json.dumps(case))
-    result = find(names, "simulate")(prompts, rounds)
-    if not isinstance(result, (tuple, list)) or len(result) != 2:
-        raise NotYet("shape", "simulate must return two things: the cache and the sequences.")
-    return a_cache(result[0], len(prompts)), listed(result[1])
+def check_simulation(names, cases, holds, idea, told):
+    """Judge your simulation by what must come out; where an earlier part is not right yet, say so instead.
+
+    holds(case, cache, sequences, passes) and told(...) look at one case.
+    """
+    for case in cases:
+        prompts, rounds = json.loads(json.dumps([case["prompts"], case["rounds"]]))
+        try:
+            find(names, "simulate")
+            answer = names["watched"](prompts, rounds)
+            if not isinstance(answer["result"], (tuple, list)) or len(answer["result"]) != 2:
+                raise NotYet("shape", "simulate must return two things: the cache and the sequences.")
+            cache = a_cache(answer["result"][0], len(case["prompts"]))
+            seen = cache, listed(answer["result"][1]), [rows_of(rows, len(prompts)) for rows in answer["passes"]]
+            if not holds(case, *seen):
+                raise NotYet(idea(case, *seen), told(case, *seen))
+        except Exception as error:
+            if is_unwritten(error):
+                raise NotYet("not-written") from None
+            waiting = [name for name in EARLIER if not passes(names, name)]
+            if not waiting:
+                raise
+            return f"waits: this cannot be judged before an earlier check passes ({IDEAS[waiting[0]]['title']})."
 
 
-def composed(parts, case):
-    """The simulation built on these parts: cache, sequences, rows per pass."""
-    prompts, rounds = json.loads(json.dumps(case))
-    cache, work = a_cache(parts["new_cache"](len(prompts)), len(prompts)), []
-    for one in rounds:
-        drafts, accepted = one["drafts"], one["accepted"]
-        rows = parts["rows_to_compute"](copied(cache), [old + new for old, new in zip(prompts, drafts)])
-        rows = rows_of(rows, len(prompts))
-        work.append([len(line) for line in rows])
-        keys = [[100 * token + position for position, token in line] for line in rows]
-        values = [[-key for key in line] for line in keys]
-        cache = a_cache(parts["write"](copied(cache), keys, values), len(prompts))
-        cache = a_cache(parts["rollback"](copied(cache), [len(new) for new in drafts], list(accepted)), len(prompts))
-        prompts = [old + new[:kept] + [last] for old, new, kept, last in zip(prompts, drafts, accepted, one["next"])]
-    return cache, prompts, work
+def is_unwritten(error):
+    """Is it the simulation itself that is not written?"""
+    trace, inside = error.__traceback__, []
+    while trace:
+        inside.append(trace.tb_frame.f_code.co_name)
+        trace = trace.tb_next
+    if isinstance(error, NotYet):
+        return error.idea == "not-written"
+    found = [name for name in inside if name in (*PARTS, "simulate")]
+    return isinstance(error, NotImplementedError) and found[-1:] == ["simulate"]
 
 
-def explained(names, case, holds):
-    """Does some choice between your parts and the rule's explain what you gave? NotYet where yours cannot tell."""
-    own = {name: names.get(name) for name in PARTS}
-    for mine in itertools.product((False, True), repeat=len(PARTS)):
-        parts = {name: own[name] if use else RULE[name] for name, use in zip(PARTS, mine)}
-        with contextlib.suppress(Exception):
-            if holds(*composed(parts, case)):
-                return True
-    block_on_own(names)
-    return False
-
-
-def block_on_own(names):
-    """NotYet where your own parts give nothing that a simulation could be compared with."""
-    own = {name: names.get(name) for name in PARTS}
+def passes(names, idea):
     try:
-        for case in (TWO, RAGGED):
-            composed(own, case)
+        CHECKS[idea](names)
     except Exception:
-        raise NotYet("blocked") from None
-    if not names["lists_are_separate"](2):
-        raise NotYet("blocked", "Your new_cache shares its lists.")
-
-
-def attempt(names, action):
-    """Run the simulation; where it has no answer because an earlier part has none, it waits for that one."""
-    try:
-        return action()
-    except NotYet as error:
-        if error.idea == "shape":
-            block_on_own(names)
-        raise
-    except Exception as error:
-        trace, inside = error.__traceback__, []
-        while trace:
-            inside.append(trace.tb_frame.f_code.co_name)
-            trace = trace.tb_next
-        found = [name for name in inside if name in (*PARTS, "simulate")]
-        if not isinstance(error, NotImplementedError) or found[-1:] != ["simulate"]:
-            block_on_own(names)
-        raise
+        return False
+    return True
 
 
 def check_two_lengths(names):
-    cache, _ = attempt(names, lambda: simulated(names, TWO))
-    if not explained(names, TWO, lambda right, *_: right["length"] == cache["length"]):
-        raise NotYet("two-lengths", f"After two rounds your lengths are {cache['length']}.")
+    return check_simulation(
+        names,
+        [TWO],
+        lambda case, cache, *_: cache["length"] == case["length"],
+        lambda *_: "two-lengths",
+        lambda case, cache, *_: f"After two rounds your lengths are {cache['length']}.",
+    )
 
 
 def check_two_contents(names):
-    cache, _ = attempt(names, lambda: simulated(names, TWO))
+    return check_simulation(
+        names,
+        [TWO],
+        lambda case, cache, *_: is_fresh(case, cache, exactly=False),
+        lambda *_: "two-contents",
+        lambda case, cache, *_: f"After two rounds your keys are {valid(cache)['keys']}.",
+    )
 
-    def holds(right, *_):
-        pairs = [(a, b) for name in STORES for a, b in zip(valid(right)[name], valid(cache)[name])]
-        return all(2 * len(b) >= len(a) and a[: len(b)] == b[: len(a)] for a, b in pairs)
 
-    if not explained(names, TWO, holds):
-        raise NotYet("two-contents", f"After two rounds your keys are {valid(cache)['keys']}.")
+def is_fresh(case, cache, exactly=True):
+    """Do the valid rows hold what one pass over the same tokens gives? A wrong length is another check's business."""
+    for name, sign in (("keys", 1), ("values", -1)):
+        for line, tokens, length in zip(valid(cache)[name], case["sequences"], case["length"]):
+            fresh = [sign * (100 * token + position) for position, token in enumerate(tokens)]
+            enough = len(line) == length if exactly else 2 * len(line) >= length
+            if not enough or line[:length] != fresh[: min(length, len(line))]:
+                return False
+    return True
 
 
 def check_simulate_any(names):
-    for case in (RAGGED, TWO, (RAGGED[0][1:2], [{"drafts": [[91, 92]], "accepted": [0], "next": [93]}])):
-        cache, sequences = attempt(names, lambda case=case: simulated(names, case))
-
-        def holds(right, tokens, _, cache=cache, sequences=sequences):
-            same = all(right[name] == cache[name] for name in COUNTS)
-            return same and valid(right) == valid(cache) and tokens == sequences
-
-        if not explained(names, case, holds):
-            raise NotYet("simulate-any", f"For the prompts {case[0]} and the rounds {case[1]}.")
+    return check_simulation(
+        names,
+        [RAGGED, TWO, ALONE],
+        lambda case, cache, sequences, _: (
+            sequences == case["sequences"]
+            and all(cache[name] == case[name] for name in COUNTS)
+            and is_fresh(case, cache)
+        ),
+        lambda *_: "simulate-any",
+        lambda case, *_: f"Look at the prompts {case['prompts']} with the rounds {case['rounds']}.",
+    )
 
 
 def check_simulate_work(names):
-    find(names, "simulate")
-    for case in (TWO, RAGGED):
-        told = attempt(names, lambda case=case: names["watched"](*json.loads(json.dumps(case))))
-        a_cache(told["result"][0], len(case[0]))
-        passes = [rows_of(rows, len(case[0])) for rows in told["passes"]]
-        got = [[len(line) for line in rows] for rows in passes]
-        if not explained(names, case, lambda _, __, work, got=got: work == got):
-            idea = "simulate-calls" if len(got) > len(case[1]) else "simulate-work"
-            raise NotYet(idea, f"For the prompts {case[0]} the rows per pass are {got}.")
+    def counts(done):
+        return [[len(line) for line in rows] for rows in done]
 
-
-# -- the rule ----------------------------------------------------------------------------------------------------------
-
-
-def rule_new_cache(batch):
-    return filled([0] * batch)
-
-
-def rule_rows(cache, sequences):
-    return [list(enumerate(tokens))[length:] for length, tokens in zip(cache["length"], sequences)]
-
-
-def rule_write(cache, keys, values):
-    for b, length in enumerate(cache["length"]):
-        for name, rows in (("keys", keys), ("values", values)):
-            cache[name][b] = cache[name][b][:length] + rows[b]
-        for name in ("length", "computed"):
-            cache[name][b] += len(keys[b])
-    return cache
-
-
-def rule_rollback(cache, drafted, accepted):
-    for b, (had, kept) in enumerate(zip(drafted, accepted)):
-        cache["length"][b] -= had - kept
-        cache["discarded"][b] += had - kept
-    return cache
-
-
-RULE = {"new_cache": rule_new_cache, "rows_to_compute": rule_rows, "write": rule_write, "rollback": rule_rollback}
+    return check_simulation(
+        names,
+        [TWO, RAGGED],
+        lambda case, _, __, done: counts(done) == case["work"],
+        lambda case, _, __, done: "simulate-calls" if len(done) > len(case["work"]) else "simulate-work",
+        lambda case, _, __, done: f"For the prompts {case['prompts']} the rows per pass are {counts(done)}.",
+    )
 
 
 # -- reading answers ---------------------------------------------------------------------------------------------------

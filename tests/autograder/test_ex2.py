@@ -13,7 +13,6 @@ from autograder.exercises import template
 from specdec.theory import speedup
 
 BANK = Bank("ex2")
-# Where only the numbers of the hidden check can tell, the visible check passes: none so far.
 HALF = {"tokens_code": BANK.solutions["tokens-code"], "time_code": BANK.solutions["time-code"]}
 
 
