@@ -129,7 +129,16 @@ def measured(seed: int) -> list[tuple[float, float, list[float]]]:
         apart = sum(other != right.index(min(right)) + 1 for other in others)
         if sorted(right)[1] > min(right) * (1 + CLEAR) and apart >= 2:
             found.append((alpha, c, milliseconds))
-    return found
+    return found + steep(rng)
+
+
+def steep(rng: random.Random) -> list[tuple[float, float, list[float]]]:
+    """Passes over two tokens that cost much more than over one: the best N is 1 though plain decoding is
+    better; or it is long, because a pass is dear once and for all."""
+    one = rng.randint(8, 12) * 1.0
+    rising = [one * (1 + 2 * i) for i in range(6)]
+    flat = [one, *(3 * one + i / 100 for i in range(12))]
+    return [(rng.randint(30, 50) / 100, 0.1, rising), (rng.randint(88, 92) / 100, 0.25, flat)]
 
 
 def lengths(milliseconds: Sequence[float]) -> range:

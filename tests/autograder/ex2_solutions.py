@@ -218,6 +218,15 @@ def wall_time(alpha, N, c):
     ),
     "milliseconds added to passes": (measured("milliseconds[n]"), {"measured": "measured-units"}),
     "the measurement left out": (measured("1"), {"measured": "measured-ignored"}),
+    "V in units of V(2)": (measured("milliseconds[n] / milliseconds[1]"), {"measured": "measured"}),
+    "no draft at all counts as a length": (
+        {
+            "measured_code": MEASURED.format(cost="milliseconds[n] / milliseconds[0]").replace(
+                "range(1,", "range(0,"
+            )
+        },
+        {"measured": "measured"},
+    ),
     "the measured pass shared by N": (
         measured("milliseconds[n] / milliseconds[0] / n"),
         {"measured": "measured"},
