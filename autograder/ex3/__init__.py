@@ -1,0 +1,1 @@
+"""Hidden checks of exercise 3. Instructor only: nothing of this folder reaches a student."""
