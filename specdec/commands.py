@@ -18,9 +18,8 @@ import typer
 from rich.console import Console
 
 from specdec.bench_command import bench
-from specdec.drafts.ngram import DRAFT_LENGTH, NgramDraft
 from specdec.errors import SpecdecError
-from specdec.policy import Static, chain, static
+from specdec.policy import Policy, Static, chain, static
 from specdec.sampling import Sampling
 from specdec.terminal import Writer
 
@@ -46,8 +45,8 @@ class Precision(StrEnum):
     int4 = "int4"
 
 
-def at_least_one(value: int) -> int:
-    if value < 1:
+def at_least_one(value: int | None) -> int | None:
+    if value is not None and value < 1:
         raise typer.BadParameter(f"{value} is below 1")
     return value
 
@@ -112,9 +111,17 @@ def generate(
     max_new_tokens: Annotated[
         int, typer.Option(help="Stop after so many tokens.", callback=at_least_one)
     ] = 128,
+    draft: Annotated[
+        str, typer.Option(help="ngram, none, or a folder: a trained head or a small checkpoint.")
+    ] = "ngram",
     draft_length: Annotated[
-        int, typer.Option(help="Draft length N, the most drafts per verifier call.", callback=at_least_one)
-    ] = DRAFT_LENGTH,
+        int | None,
+        typer.Option(
+            help="Draft length N, the most drafts per verifier call; else the draft's own.",
+            callback=at_least_one,
+            show_default=False,
+        ),
+    ] = None,
     tree: Annotated[
         str, typer.Option(help="Draft a tree instead: children per depth, as in 2,2,2.", show_default=False)
     ] = "",
@@ -131,17 +138,18 @@ def generate(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print only JSON.")] = False,
 ) -> None:
-    """Decode the real verifier with the n-gram draft: faster where text repeats, and exactly its own.
+    """Decode the real verifier with a draft: faster, and distributed exactly as its own text.
 
     In a terminal the drafted tokens that the verifier accepted are underlined.
     """
     sampling = Sampling(temperature, top_k, top_p, seed)
     text = read_prompt(prompt, file)
-    policy = read_tree(tree) if tree else chain(draft_length, "top-k")
+    wanted = read_tree(tree) if tree else None if draft_length is None else chain(draft_length)
     if trace_file is not None:
         check_writable(trace_file)
 
     import specdec.decode as decode
+    from specdec.drafts.choose import load_draft
     from specdec.tokenizer import load_tokenizer
     from specdec.trace import Trace
     from specdec.verifier import Verifier
@@ -157,6 +165,8 @@ def generate(
         "to_text": tokenizer.decode,
     }
     decode.check_request(verifier, [tokens], max_new_tokens)
+    proposer = load_draft(draft, verifier)
+    policy = (wanted or proposer.policy).for_sampling(sampling)
     decode.warm_up(verifier, policy.nodes)
     trace = Trace() if trace_file is not None else None
 
@@ -164,7 +174,7 @@ def generate(
     try:
         generation = decode.generate(
             verifier,
-            NgramDraft(),
+            proposer,
             [tokens],
             policy,
             on_tokens=None if as_json else writer.on_tokens,
@@ -179,7 +189,7 @@ def generate(
 
     if trace is not None and trace_file is not None:
         trace.save(trace_file)
-    result = summary(generation, tokenizer, precision.value, policy, sampling)
+    result = summary(generation, tokenizer, precision.value, proposer.name, policy, sampling)
     if compare:
         plain = decode.generate(verifier, None, [tokens], **options)
         result |= comparison(verifier, generation, plain, sampling, options)
@@ -214,7 +224,7 @@ def read_prompt(prompt: str | None, file: str | None) -> str:
 def read_tree(text: str) -> Static:
     """The policy that `--tree` names."""
     try:
-        return static([int(children) for children in text.split(",")], rule="top-k")
+        return static([int(children) for children in text.split(",")])
     except SpecdecError:
         raise
     except ValueError:
@@ -247,7 +257,12 @@ def read_text(file: str) -> str:
 
 
 def summary(
-    generation: "Generation", tokenizer: "Tokenizer", precision: str, policy: Static, sampling: Sampling
+    generation: "Generation",
+    tokenizer: "Tokenizer",
+    precision: str,
+    draft: str,
+    policy: Policy,
+    sampling: Sampling,
 ) -> dict[str, Any]:
     """What `--json` prints without `--compare`. The rate counts the rounds, not the prefill."""
     ids = generation.tokens
@@ -264,7 +279,7 @@ def summary(
         "ended": generation.ended,
         "drafted": sum(r.proposed for r in generation.rounds),
         "accepted": sum(r.accepted for r in generation.rounds),
-        "draft": "ngram",
+        "draft": draft,
         "draft_length": policy.depth,
         "nodes": policy.nodes,
         "alpha_by_depth": generation.alpha_by_depth,

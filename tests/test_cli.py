@@ -11,6 +11,7 @@ import time
 from functools import cache
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -231,7 +232,7 @@ def loaded():
 
     with pytest.MonkeyPatch.context() as patch:
         load = verifier.Verifier.load
-        patch.setattr(verifier.Verifier, "load", cache(lambda precision: load(precision=precision)))
+        patch.setattr(verifier.Verifier, "load", cache(lambda path=None, precision="fp32": load(path, precision)))
         patch.setattr(tokenizer, "load_tokenizer", cache(tokenizer.load_tokenizer))
         yield
 
@@ -364,6 +365,56 @@ def test_a_stop_text_ends_the_output_with_the_token_that_completes_it(generate):
     assert whole.startswith(stopped)
     assert stopped.count(stop) == 1
     assert stop in stopped[-len(stop) - 8 :]
+
+
+@pytest.mark.weights
+def test_other_drafts_give_the_same_greedy_text_and_say_who_they_are(generate, loaded, tmp_path):
+    from dataclasses import replace
+
+    from specdec.drafts.eagle1 import Eagle1
+    from specdec.drafts.layer import HeadConfig
+    from specdec.drafts.store import save_head
+    from specdec.policy import chain
+    from specdec.verifier import Verifier
+
+    verifier = Verifier.load()
+    sizes = replace(HeadConfig.like(verifier.config), intermediate=32)
+    vocabulary = torch.arange(1000)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        head = Eagle1(sizes, vocabulary, verifier.output_rows(vocabulary))
+    save_head(tmp_path / "head", head, verifier, chain(2, "top-k"))
+    expected = json.loads(generate("Hi", "--json", "--max-new-tokens", "6"))["text"]
+    for name, kind, depth in (("none", "plain", 0), (str(tmp_path / "head"), "eagle1", 2)):
+        shown = json.loads(generate("Hi", "--json", "--max-new-tokens", "6", "--draft", name))
+        assert (shown["text"], shown["draft"], shown["draft_length"]) == (expected, kind, depth)
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda folder: "nobody", "there is no draft 'nobody': choose ngram, none, or a folder"),
+        (str, "lacks config.json"),
+        (
+            lambda folder: saved_llama(folder),
+            "the draft has a vocabulary of 50 tokens and the verifier one of 49152",
+        ),
+    ],
+)
+def test_a_draft_that_is_none_or_does_not_fit_is_refused(loaded, capsys, tmp_path, make, sentence):
+    name = make(tmp_path)
+    capsys.readouterr()  # saving a checkpoint shows a bar
+    assert cli.main(["generate", "hi", "--draft", name]) == 2
+    assert sentence in one_sentence(capsys.readouterr().err)
+
+
+def saved_llama(folder):
+    """A small checkpoint in Hugging Face layout, of another vocabulary."""
+    from random_llama import random_llama
+
+    random_llama().save_pretrained(folder)
+    return str(folder)
 
 
 @pytest.mark.parametrize(
