@@ -232,7 +232,9 @@ def loaded():
 
     with pytest.MonkeyPatch.context() as patch:
         load = verifier.Verifier.load
-        patch.setattr(verifier.Verifier, "load", cache(lambda path=None, precision="fp32": load(path, precision)))
+        patch.setattr(
+            verifier.Verifier, "load", cache(lambda path=None, precision="fp32": load(path, precision))
+        )
         patch.setattr(tokenizer, "load_tokenizer", cache(tokenizer.load_tokenizer))
         yield
 
