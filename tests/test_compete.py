@@ -197,10 +197,17 @@ def test_the_transformers_peer_speaks_as_the_real_verifier_does(one_prompt):
 
 @pytest.mark.weights
 def test_the_llama_cpp_peer_speaks_the_same_words_from_the_same_file(one_prompt):
-    """4-bit weights there and here round differently; the first tokens of this prompt are not close calls."""
+    """4-bit weights there and here round differently, so the words must be no close calls: a sentence that is
+    to be repeated, behind its first words."""
     from specdec import weights
+    from specdec.exactness import plain_greedy
+    from specdec.tokenizer import load_tokenizer
 
-    prompt, eos_ids = one_prompt
+    _, eos_ids = one_prompt
+    tokenizer = load_tokenizer()
+    text = "The red fox jumps over the lazy dog."
+    prompt = tokenizer.chat(f"Repeat this sentence: {text}") + tokenizer.encode(text)[:3]
+    assert min(gap for gap, _, _ in plain_greedy(Verifier.load(), prompt, 6)) > 1
     mine = ours(Verifier.load(precision="int4"), None, eos_ids)(prompt, 6)
     for theirs in peers.build_peer("llama-cpp", weights.ensure(), 1, eos_ids).values():
         found = theirs(prompt, 6)
