@@ -59,6 +59,7 @@ def train(
     from specdec.train.batches import Texts
     from specdec.train.families import new_head
     from specdec.train.features import Features
+    from specdec.train.shards import write_text
     from specdec.train.trainer import TrainConfig, place
     from specdec.train.trainer import train as run
     from specdec.train.vocabulary import coverage
@@ -110,7 +111,7 @@ def train(
     policy = static([3, 2, 1], rule="top-k") if chosen.head == "medusa" else dynamic(4, 3, 8)
     save_head(out, head, verifier, policy)
     facts = described(config, progress, stored.manifest, covered)
-    (out / "training.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    write_text(out / "training.json", json.dumps(facts, indent=1) + "\n")
     console.print(f"the best was update {progress.best['update']}; the head is in {out}", highlight=False)
 
 
