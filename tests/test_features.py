@@ -8,9 +8,10 @@ import pytest
 import torch
 from random_llama import ours, random_llama
 
+from specdec.drafts.eagle3 import tapped_layers
 from specdec.errors import SpecdecError
 from specdec.train import features as module
-from specdec.train.features import Features, compute, default_layers, extract, features_path
+from specdec.train.features import Features, compute, extract, features_path
 from specdec.train.shards import FORMAT, make_shard, read_shard, shard_path, write_shard
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -61,8 +62,8 @@ def near(found, expected):
 
 
 def test_the_layers_are_the_second_the_middle_and_the_last_but_two():
-    assert default_layers(30) == (2, 15, 27)
-    assert default_layers(8) == LAYERS
+    assert tapped_layers(30) == (2, 15, 27)
+    assert tapped_layers(8) == LAYERS
 
 
 @torch.no_grad()

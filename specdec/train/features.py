@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from specdec.drafts.eagle3 import tapped_layers
 from specdec.errors import SpecdecError
 from specdec.train.shards import Shard, read_settings, read_shard, shard_paths, write_text, write_whole
 from specdec.verifier import Verifier
@@ -41,11 +42,6 @@ class Example(NamedTuple):
     tokens: Tensor  # int64 [n]
     mask: Tensor  # bool [n], True where the token belongs to the answer
     features: Tensor  # bf16 [n, K + 1, H], a view of the file
-
-
-def default_layers(layers: int) -> tuple[int, ...]:
-    """Whose inputs EAGLE-3 reads in a verifier of so many layers: 2, the middle, and the last but two."""
-    return (2, layers // 2, layers - 3)
 
 
 def features_path(folder: Path, shard: Path) -> Path:
@@ -128,7 +124,7 @@ def extract(
     another verifier or other layers, or the disk is too small; OSError as the system raises it.
     """
     paths = shard_paths(data)
-    layers = default_layers(verifier.config.layers) if layers is None else layers
+    layers = tapped_layers(verifier.config.layers) if layers is None else layers
     manifest = describe(verifier, checksum, layers, paths)
     _open(folder, manifest)
     shape = tuple(manifest["shape"][1:])
