@@ -228,7 +228,7 @@ def test_an_epoch_holds_every_training_text_once_and_no_batch_exceeds_its_tokens
 
 
 def test_a_batch_holds_the_texts_their_masks_and_the_verifiers_own_numbers(texts):
-    ids = texts.training[:3]
+    ids = texts.training[:2] + texts.held_out[:2]
     batch = texts.batch(ids)
     for b, i in enumerate(ids):
         tokens = texts.features[i].tokens
@@ -238,8 +238,13 @@ def test_a_batch_holds_the_texts_their_masks_and_the_verifiers_own_numbers(texts
         assert batch.mask[b].tolist() == [3 <= j < n for j in range(batch.mask.shape[1])]
         assert torch.equal(batch.taps[b, :n, 1], found.taps[3][0].bfloat16())
         logits = (found.hidden[0].bfloat16().float() @ VERIFIER.output.T).float()
-        assert batch.best[b, :n].tolist() == logits.argmax(-1).tolist()
-        assert torch.allclose(batch.normaliser[b, :n], logits.logsumexp(-1), atol=1e-4)
+        if i in texts.held_out:
+            assert batch.best[b, :n].tolist() == logits.argmax(-1).tolist()
+            assert torch.allclose(batch.normaliser[b, :n], logits.logsumexp(-1), atol=1e-4)
+        else:  # the first choice up to the rounding of a bf16 product
+            chosen = logits.gather(-1, batch.best[b, :n, None]).squeeze(-1)
+            assert torch.allclose(chosen, logits.amax(-1), atol=0.03 * float(logits.abs().max()))
+            assert batch.normaliser[b, :n].isnan().all()
 
 
 def test_the_draft_vocabulary_is_that_of_the_most_frequent_answer_tokens_and_knows_its_coverage(texts):

@@ -139,14 +139,10 @@ def test_targets_tokens_and_mask_of_a_row_belong_to_the_same_token(ahead, every)
     vocabulary = torch.arange(0, V, every)
     known = torch.zeros(V, dtype=torch.bool)
     known[vocabulary] = True
-    n = 8
-    target = shifted(batch, ahead, n, verifier_laws(batch, VERIFIER.output[vocabulary]), known)
+    target = shifted(batch, ahead, verifier_laws(batch, VERIFIER.output[vocabulary]), known)
+    assert target.counts.shape == (2, 10 - ahead)  # a row for every token of the text that it can stand for
     for b in range(2):
-        for i in range(n):
-            j = i + ahead
-            if j >= 10:
-                assert not target.counts[b, i]
-                continue
+        for i, j in enumerate(range(ahead, 10)):
             law = logits[b, j - 1].softmax(-1)
             assert target.counts[b, i] == batch.mask[b, j]
             assert target.tokens[b, i] == batch.tokens[b, j]
@@ -160,7 +156,7 @@ def test_the_loss_and_the_acceptance_are_the_sums_of_their_definitions():
     batch, logits = a_batch()
     vocabulary = torch.arange(0, V, 2)
     known = torch.arange(V) % 2 == 0
-    target = shifted(batch, 2, 8, verifier_laws(batch, VERIFIER.output[vocabulary]), known)
+    target = shifted(batch, 2, verifier_laws(batch, VERIFIER.output[vocabulary]), known)
     guesses = torch.randn(2, 8, 8, generator=torch.Generator().manual_seed(1))
     loss, sampled, greedy, rows = 0.0, 0.0, 0, 0
     for b in range(2):
@@ -173,7 +169,7 @@ def test_the_loss_and_the_acceptance_are_the_sums_of_their_definitions():
                 rows += 1
                 sampled += float(torch.minimum(p, q[vocabulary]).sum())
                 greedy += int(2 * p.argmax() == q.argmax())
-    assert float(cross_entropy(guesses, target)) == pytest.approx(loss, rel=1e-5)
+    assert float(cross_entropy(guesses[target.learnable], target)) == pytest.approx(loss, rel=1e-5)
     found = acceptance(guesses, target, vocabulary)
     assert int(found.rows) == rows == target.counts.sum()
     assert float(found.sampled) == pytest.approx(sampled, rel=1e-5)
@@ -182,12 +178,26 @@ def test_the_loss_and_the_acceptance_are_the_sums_of_their_definitions():
 
 def test_a_draft_that_is_the_verifier_has_no_excess_loss_and_is_always_accepted():
     batch, logits = a_batch()
-    target = shifted(batch, 1, 9, verifier_laws(batch, VERIFIER.output), torch.ones(V, dtype=torch.bool))
+    target = shifted(batch, 1, verifier_laws(batch, VERIFIER.output), torch.ones(V, dtype=torch.bool))
     found = acceptance(logits[:, :9], target, torch.arange(V))
     assert float(found.sampled / found.rows) == pytest.approx(1.0, abs=1e-5)
     assert found.greedy == found.rows
     entropy = -(target.q * target.q.log()).sum(-1)[target.counts].sum()
-    assert float(cross_entropy(logits[:, :9], target)) == pytest.approx(float(entropy), rel=1e-5)
+    assert float(cross_entropy(logits[:, :9][target.learnable], target)) == pytest.approx(
+        float(entropy), rel=1e-5
+    )
+
+
+def test_the_gradient_of_the_cross_entropy_is_that_of_its_definition(monkeypatch):
+    monkeypatch.setattr("specdec.train.losses.ROWS", 3)  # seven rows and three do not divide
+    batch, _ = a_batch()
+    target = shifted(batch, 2, verifier_laws(batch, VERIFIER.output), torch.ones(V, dtype=torch.bool))
+    rows = target.learnable
+    logits = torch.randn(int(rows.sum()), V, generator=torch.Generator().manual_seed(0))
+    ours, theirs = (logits.clone().requires_grad_() for _ in range(2))
+    (3 * cross_entropy(ours, target)).backward()
+    (3 * -(target.q[rows] * theirs.log_softmax(-1)).sum()).backward()
+    assert (ours.grad - theirs.grad).abs().max() < 1e-6
 
 
 def test_the_feature_loss_counts_the_rows_of_answers_only():

@@ -94,6 +94,7 @@ class Attention(nn.Module):
             project(x).unflatten(-1, (-1, self.head_size)).transpose(1, 2)
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
+        cos, sin = cos.to(q.dtype), sin.to(q.dtype)  # under autocast, queries are bf16 and tables are not
         return rotate(q, cos, sin), rotate(k, cos, sin), v
 
 

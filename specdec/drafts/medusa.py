@@ -62,8 +62,18 @@ class Medusa(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Logits `[..., k, Vd]` of all heads from hidden states `[..., H]`."""
-        blocks = [head[0](hidden) for head in self.medusa_head]  # type: ignore[index]  # a list of one block
-        return F.linear(torch.stack(blocks, dim=-2), self.rows)
+        blocks = [self.block(j)(hidden) for j in range(len(self.medusa_head))]
+        return self.score(torch.stack(blocks, dim=-2))
+
+    def block(self, j: int) -> Block:
+        """What head j makes of a hidden state."""
+        block = self.medusa_head[j][0]  # type: ignore[index]  # a list of one block
+        assert isinstance(block, Block)
+        return block
+
+    def score(self, out: Tensor) -> Tensor:
+        """Logits over the draft vocabulary from what a block puts out."""
+        return F.linear(out, self.rows)
 
 
 class MedusaDraft:

@@ -5,7 +5,9 @@ padding; which batches there are depends on the seed and the epoch alone, so tra
 goes on with exactly the batch that it would have had. Every twentieth text is held out, and never trained on.
 
 `best` and `normaliser` need the verifier's whole output matrix and are the same in every epoch, so they are
-computed once and kept beside the features.
+computed once and kept beside the features. That matrix is seven times as much work as the head: so a text
+that is trained on, of which only `best` is asked, gets it from a bf16 product where there is one, and NaN
+as its normaliser. Held-out texts get both in full.
 
 Layout: as in losses.py; what is stored is bf16.
 """
@@ -13,7 +15,7 @@ Layout: as in losses.py; what is stored is bf16.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specdec.errors import SpecdecError
+from specdec.linear import blocks_bf16
 from specdec.train.features import Features
 from specdec.train.losses import Batch
 from specdec.train.shards import write_whole
@@ -56,7 +59,7 @@ class Texts:
                 f"there are {len(features)} texts, too few to hold one in {HELD_OUT} out: make more with "
                 "`specdec data`"
             )
-        self.best, self.normaliser = targets(folder, features, output, progress)
+        self.best, self.normaliser = targets(folder, features, output, set(self.held_out), progress)
 
     def batch(self, chosen: Sequence[int]) -> Batch:
         """The texts with these numbers, padded to the longest of them."""
@@ -104,7 +107,11 @@ def padded(x: Tensor, length: int) -> Tensor:
 
 
 def targets(
-    folder: Path, features: Features, output: Tensor, progress: Callable[[int], None] | None = None
+    folder: Path,
+    features: Features,
+    output: Tensor,
+    exact: Collection[int],
+    progress: Callable[[int], None] | None = None,
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Per text: the verifier's first choice behind each token, and the logsumexp of its logits there.
 
@@ -117,7 +124,7 @@ def targets(
         with np.load(path) as stored:
             best, normaliser = stored["best"], stored["normaliser"]
     else:
-        best, normaliser = compute_targets(features, output, progress)
+        best, normaliser = compute_targets(features, output, exact, progress)
         write_whole(path, partial(np.savez, best=best, normaliser=normaliser))
     if len(best) != sum(lengths):
         raise SpecdecError(f"{path} belongs to other features: delete it, and it is computed again")
@@ -129,15 +136,23 @@ def targets(
 
 @torch.no_grad()
 def compute_targets(
-    features: Features, output: Tensor, progress: Callable[[int], None] | None = None
+    features: Features,
+    output: Tensor,
+    exact: Collection[int],
+    progress: Callable[[int], None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As `targets`: uint16 [T] and float32 [T] over all texts."""
+    """As `targets`: uint16 [T] and float32 [T] over all texts; exact: those that need the normaliser."""
+    rounded = output.bfloat16() if blocks_bf16() else output
     best, normaliser = [], []
     for i in range(len(features)):
         for hidden in features[i].features[:, -1].split(CHUNK):
-            logits = F.linear(hidden.to(output.dtype), output).float()
+            if i in exact:
+                logits = F.linear(hidden.to(output.dtype), output).float()
+                normaliser.append(logits.logsumexp(-1).numpy())
+            else:
+                logits = F.linear(hidden.to(rounded.dtype), rounded)
+                normaliser.append(np.full(len(hidden), np.nan, np.float32))
             best.append(logits.argmax(-1).numpy().astype(np.uint16))
-            normaliser.append(logits.logsumexp(-1).numpy())
         if progress is not None:
             progress(i + 1)
     return np.concatenate(best), np.concatenate(normaliser)

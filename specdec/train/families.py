@@ -30,7 +30,7 @@ from specdec.drafts.medusa import Medusa
 from specdec.drafts.store import AnyHead
 from specdec.errors import SpecdecError
 from specdec.linear import as_tensor
-from specdec.train.losses import Batch, Target, cross_entropy, regression, shifted, verifier_laws
+from specdec.train.losses import Batch, cross_entropy, regression, shifted, verifier_laws
 from specdec.train.unroll import unroll
 from specdec.verifier import Verifier
 
@@ -130,22 +130,22 @@ def trained_parameters(head: nn.Module) -> list[nn.Parameter]:
 
 def outputs(
     chosen: Family, head: AnyHead, embedding: Tensor, batch: Batch, steps: int
-) -> Iterator[tuple[int, Tensor, Tensor | None, Tensor | None]]:
-    """Per step: the first token that its rows stand for, logits, and output and target of the feature loss.
+) -> Iterator[tuple[int, Tensor, Tensor | None]]:
+    """Per step: the first token that its rows stand for, what `head.score` reads, [B, n, H], and the features
+    that this is to equal, if any.
 
-    Row i of step k stands for token i + 2 + k: it has read token i + 1 + k.
+    Row i of step k stands for token i + 2 + k: it has read token i + 1 + k. Rows that stand for no token of
+    the text are left out.
     """
     n = batch.tokens.shape[1] - 1
     if isinstance(head, Medusa):
-        logits = head(batch.hidden[:, :n])  # [B, n, k, Vd]
         for k in range(steps):
-            yield k + 2, logits[:, :, k], None, None
+            yield k + 2, head.block(k)(batch.hidden[:, : n - 1 - k]), None
         return
     features = batch.hidden if isinstance(head, Eagle1) else fused(head, batch)
     tokens = torch.nn.functional.pad(batch.tokens[:, 1:], (0, steps))
     for k, out in enumerate(unroll(head, embedding, tokens, features[:, :n], steps)):
-        goal = torch.nn.functional.pad(features, (0, 0, 0, k + 1))[:, k + 1 : k + 1 + n].detach()
-        yield k + 2, head.score(out), out, goal
+        yield k + 2, out[:, : n - 1 - k], features[:, k + 1 : n].detach()
 
 
 def fused(head: Eagle3, batch: Batch) -> Tensor:
@@ -164,11 +164,10 @@ def loss_of(
     total = batch.hidden.new_zeros((), dtype=torch.float32)
     count = batch.hidden.new_zeros((), dtype=torch.float32)
     laws = verifier_laws(batch, rows)
-    steps = outputs(chosen, head, embedding, batch, chosen.steps)
-    for k, (ahead, logits, out, goal) in enumerate(steps):
-        target: Target = shifted(batch, ahead, logits.shape[1], laws, known)
-        loss = chosen.token_weight * cross_entropy(logits, target)
-        if chosen.feature_weight and out is not None and goal is not None:
+    for k, (ahead, out, goal) in enumerate(outputs(chosen, head, embedding, batch, chosen.steps)):
+        target = shifted(batch, ahead, laws, known)
+        loss = chosen.token_weight * cross_entropy(head.score(out[target.learnable]), target)
+        if chosen.feature_weight and goal is not None:
             loss = loss + chosen.feature_weight * regression(out, goal, target.counts)
         total = total + chosen.decay**k * loss
         if k == 0:

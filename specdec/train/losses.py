@@ -16,11 +16,13 @@ Layout: B texts of up to T tokens, padded with mask False; hidden [B, T, H], log
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+ROWS = 128  # of [.., Vd] that the loss takes at once: 2 MB in fp32 at 4,096 tokens
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,12 @@ def verifier_laws(batch: Batch, rows: Tensor) -> Laws:
     with torch.autocast(rows.device.type, enabled=False):
         logits = F.linear(batch.hidden.float(), rows.float())
         total = logits.logsumexp(-1)
-        q = (logits - total.unsqueeze(-1)).exp()
-        return Laws(q, (total - batch.normaliser).exp().clamp(max=1.0))
+        mass = (total - batch.normaliser).exp().clamp(max=1.0)
+        return Laws(logits.sub_(total.unsqueeze(-1)).exp_(), mass)
 
 
 class Target(NamedTuple):
-    """What n rows are to predict."""
+    """What the n rows that stand for a token of the text are to predict."""
 
     q: Tensor  # [B, n, Vd] and
     mass: Tensor  # [B, n]: as in `Laws`
@@ -66,28 +68,50 @@ class Target(NamedTuple):
     learnable: Tensor  # [B, n] bool: of these, those whose first choice the draft knows
 
 
-def shifted(batch: Batch, ahead: int, n: int, laws: Laws, known: Tensor) -> Target:
-    """The targets of rows 0..n - 1 that stand for tokens `ahead`..`ahead + n - 1`; n >= 1.
+def shifted(batch: Batch, ahead: int, laws: Laws, known: Tensor) -> Target:
+    """The targets of the rows that stand for tokens `ahead`, `ahead + 1`, ..., as many as the text has.
 
-    known [V] bool: which tokens are in the draft's vocabulary. Rows beyond the text are masked.
+    known [V] bool: which tokens are in the draft's vocabulary.
     """
-    length = batch.tokens.shape[1]
-    inside = min(n, length - ahead)
-    states = slice(ahead - 1, ahead - 1 + inside)
-    here = slice(ahead, ahead + inside)
+    states = slice(ahead - 1, batch.tokens.shape[1] - 1)
+    here = slice(ahead, None)
     best, counts = batch.best[:, states], batch.mask[:, here]
-    q, mass = laws.q[:, states], laws.mass[:, states]
-    target = Target(q, mass, best, batch.tokens[:, here], counts, counts & known[best])
-    if inside == n:
-        return target
-    pads = [(0, 0, 0, n - inside), *[(0, n - inside)] * 5]
-    return Target(*(F.pad(x, pad) for x, pad in zip(target, pads, strict=True)))
+    return Target(
+        laws.q[:, states], laws.mass[:, states], best, batch.tokens[:, here], counts, counts & known[best]
+    )
+
+
+class CrossEntropy(torch.autograd.Function):
+    """-(q * log_softmax(logits)).sum() over m rows [m, Vd]; row i of q is q[texts[i], places[i]], of sum 1.
+
+    Autograd would take it apart into passes over [m, Vd] that cost more than the product which makes the
+    logits. Here a few rows at a time, which stay in the cache, give their loss and at once their gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, q: Tensor, texts: Tensor, places: Tensor) -> Tensor:  # type: ignore[override]
+        gradient, loss = torch.empty_like(logits), logits.new_zeros((), dtype=torch.float32)
+        parts = (x.split(ROWS) for x in (logits, gradient, texts, places))
+        for some, into, text, place in zip(*parts, strict=True):
+            logarithm, expected = some.float().log_softmax(-1), q[text, place]
+            loss -= torch.dot(logarithm.flatten(), expected.flatten())
+            into.copy_(logarithm.exp_().sub_(expected))
+        ctx.save_for_backward(gradient)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+        (gradient,) = ctx.saved_tensors
+        return gradient * grad, None, None, None
 
 
 def cross_entropy(logits: Tensor, target: Target) -> Tensor:
-    """Sum over learnable rows of the cross-entropy against the verifier's softmax, a number."""
-    chosen = target.learnable
-    return -(target.q[chosen] * logits[chosen].float().log_softmax(-1)).sum()
+    """Sum over learnable rows of the cross-entropy against the verifier's softmax, a number.
+
+    logits [m, Vd]: those of the m learnable rows alone, in their order.
+    """
+    texts, places = target.learnable.nonzero(as_tuple=True)
+    return CrossEntropy.apply(logits, target.q, texts, places)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def regression(out: Tensor, features: Tensor, counts: Tensor) -> Tensor:
@@ -104,7 +128,7 @@ class Acceptance(NamedTuple):
 
 
 def acceptance(logits: Tensor, target: Target, vocabulary: Tensor) -> Acceptance:
-    """How often drafts from `logits` would be accepted. vocabulary [Vd]: their target ids."""
+    """How often drafts from `logits` [B, n, Vd] would be accepted. vocabulary [Vd]: their target ids."""
     p = logits.float().softmax(-1)
     overlap = torch.minimum(p, target.q * target.mass.unsqueeze(-1)).sum(-1)
     right = vocabulary[logits.argmax(-1)] == target.best

@@ -230,9 +230,10 @@ def evaluate(
         batch = cast(texts.batch(some), rows.dtype)
         laws = verifier_laws(batch, rows)
         with torch.autocast(rows.device.type, torch.bfloat16, enabled=config.bf16):
-            for k, (ahead, logits, _, _) in enumerate(outputs(chosen, head, embedding, batch, steps)):
-                target = shifted(batch, ahead, logits.shape[1], laws, known)
-                sums[k] += torch.stack([x.float() for x in acceptance(logits, target, head.vocabulary)]).cpu()
+            for k, (ahead, out, _) in enumerate(outputs(chosen, head, embedding, batch, steps)):
+                target = shifted(batch, ahead, laws, known)
+                found = acceptance(head.score(out), target, head.vocabulary)
+                sums[k] += torch.stack([x.float() for x in found]).cpu()
     sampled = (sums[:, 1] / sums[:, 0]).tolist()
     greedy = (sums[:, 2] / sums[:, 0]).tolist()
     return {"sampled": sampled, "greedy": greedy, "promise": promise(sampled)}
