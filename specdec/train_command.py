@@ -17,12 +17,15 @@ from rich.console import Console
 from specdec.commands import app, at_least_one
 
 if TYPE_CHECKING:
+    from specdec.policy import Policy
     from specdec.train.trainer import Progress, TrainConfig
 
 
 @app.command()
 def train(
-    name: Annotated[str, typer.Argument(metavar="FAMILY", help="eagle3, eagle1, medusa or an ablation.")],
+    name: Annotated[
+        str, typer.Argument(metavar="FAMILY", help="eagle3, eagle1, medusa, vanilla or an ablation.")
+    ],
     data: Annotated[Path, typer.Option(help="Token shards, made by `specdec data`.")],
     features: Annotated[Path, typer.Option(help="Their features, made by `specdec features`.")],
     out: Annotated[Path, typer.Option(help="Folder for the head, its card and the checkpoint.")],
@@ -55,7 +58,6 @@ def train(
     from specdec import weights
     from specdec.checkpoint import load_gguf
     from specdec.drafts.store import save_head
-    from specdec.policy import dynamic, static
     from specdec.train.batches import Texts
     from specdec.train.families import new_head
     from specdec.train.features import Features
@@ -108,11 +110,21 @@ def train(
     leave_processes()
     if not first:
         return
-    policy = static([3, 2, 1], rule="top-k") if chosen.head == "medusa" else dynamic(4, 3, 8)
+    policy = default_policy(chosen.head)
     save_head(out, head, verifier, policy)
     facts = described(config, progress, stored.manifest, covered)
     write_text(out / "training.json", json.dumps(facts, indent=1) + "\n")
     console.print(f"the best was update {progress.best['update']}; the head is in {out}", highlight=False)
+
+
+def default_policy(head: str) -> "Policy":
+    """The policy that is stored with a head of this kind, until a better one was measured."""
+    from specdec.policy import chain, dynamic, static
+
+    if head == "medusa":
+        return static([3, 2, 1], rule="top-k")
+    # A small model reads each level of a tree in a pass of its own, as the others do, but of several layers.
+    return chain(4) if head == "vanilla" else dynamic(4, 3, 8)
 
 
 def join_processes() -> None:

@@ -5,12 +5,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_heads import tiny_eagle1, tiny_eagle3, tiny_medusa
+from tiny_heads import tiny_eagle1, tiny_eagle3, tiny_medusa, tiny_vanilla
 from tiny_verifier import tiny_verifier
 
 from specdec.decode import Coins, generate, prefill, speculative_round
 from specdec.drafts.features import FeatureDraft
 from specdec.drafts.medusa import MedusaDraft
+from specdec.drafts.small_lm import SmallLM
+from specdec.drafts.store import as_model
 from specdec.errors import SpecdecError
 from specdec.exactness import compare_with_plain
 from specdec.generation import Stopwatch
@@ -28,7 +30,9 @@ HEADS = {
     "eagle1": tiny_eagle1(VERIFIER),
     "eagle1, half the vocabulary": tiny_eagle1(VERIFIER, seed=1, every=2),
 }
+VANILLA = tiny_vanilla(VERIFIER)
 DRAFTS = {name: FeatureDraft(head) for name, head in HEADS.items()} | {
+    "vanilla": SmallLM(as_model(VANILLA), vocabulary=VANILLA.vocabulary),
     "medusa": MedusaDraft(tiny_medusa(VERIFIER)),
     "medusa, half the vocabulary": MedusaDraft(tiny_medusa(VERIFIER, every=2)),
 }

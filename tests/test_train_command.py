@@ -34,6 +34,12 @@ def test_the_commands_make_text_features_and_a_head_that_decodes(tmp_path, capsy
     assert drafted["text"] == json.loads(capsys.readouterr().out)["text"]
     assert drafted["draft"] == "medusa"
 
+    small = str(tmp_path / "small")
+    assert cli.main(["train", "vanilla", *train[2:-1], small, *numbers]) == 0
+    assert cli.main([*options, "--draft", small]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["text"], told["draft"]) == (drafted["text"], "vanilla")
+
     # The same command again finds its checkpoint and has nothing left to do.
     before = (tmp_path / "head" / "model.safetensors").read_bytes()
     assert cli.main([*train, *numbers]) == 0

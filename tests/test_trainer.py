@@ -135,16 +135,18 @@ def test_it_stops_after_as_many_worse_evaluations_as_patience_allows(texts, tmp_
 # -- interruption ----------------------------------------------------------------------------------------
 
 
-def test_a_run_that_was_interrupted_goes_on_to_the_same_losses_and_weights(texts, tmp_path):
-    whole, progress = run(texts, tmp_path / "whole")
+@pytest.mark.parametrize("name", ["eagle3", "vanilla"])
+def test_a_run_that_was_interrupted_goes_on_to_the_same_losses_and_weights(texts, tmp_path, name):
+    config = replace(CONFIG, family=name)
+    whole, progress = run(texts, tmp_path / "whole", config)
 
     def stop(at):
         if at.update == 7:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(texts, tmp_path / "parts", on_update=stop)
-    parts, continued = run(texts, tmp_path / "parts")
+        run(texts, tmp_path / "parts", config, on_update=stop)
+    parts, continued = run(texts, tmp_path / "parts", config)
     assert continued.losses == progress.losses
     assert continued.evaluations == progress.evaluations
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), parts.parameters(), strict=True))

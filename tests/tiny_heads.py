@@ -6,6 +6,7 @@ from specdec.drafts.eagle1 import Eagle1
 from specdec.drafts.eagle3 import Eagle3
 from specdec.drafts.layer import HeadConfig
 from specdec.drafts.medusa import Medusa
+from specdec.drafts.vanilla import Vanilla
 from specdec.verifier import Verifier
 
 
@@ -38,3 +39,11 @@ def tiny_eagle1(verifier: Verifier, seed: int = 0, every: int = 1) -> Eagle1:
 def tiny_medusa(verifier: Verifier, seed: int = 0, every: int = 1, count: int = 4) -> Medusa:
     known = vocabulary(verifier, every)
     return randomised(Medusa(verifier.config.hidden, count, known, verifier.output[known]), seed)
+
+
+def tiny_vanilla(verifier: Verifier, seed: int = 0, every: int = 2) -> Vanilla:
+    """Narrower than the verifier, and of other numbers of heads."""
+    config = HeadConfig(
+        24, 40, heads=3, kv_heads=1, head_size=8, rope_base=5_000.0, norm_eps=1e-5, context_length=256
+    )
+    return randomised(Vanilla(config, vocabulary(verifier, every), verifier.config.vocab_size), seed)

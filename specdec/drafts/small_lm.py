@@ -1,4 +1,4 @@
-"""A small language model as draft: any Llama-family checkpoint with the verifier's vocabulary.
+"""A small language model as draft: a Llama-family checkpoint of the verifier's vocabulary, or a part of it.
 
 It proposes what it would itself say next, and needs a cache of its own, which is rolled back like the
 verifier's and by the same class. Two things differ from the verifier's side:
@@ -10,6 +10,9 @@ verifier's and by the same class. Two things differ from the verifier's side:
   over both. That pass always has two rows, so that its shape does not depend on what was accepted; where only
   the newest token is missing, the second row is forgotten.
 
+A model of a part of the vocabulary (vanilla.py) has a table of its own: all that it reads goes through `ids`,
+which takes the tokens that it does not know to one row behind those that it does; that row is never proposed.
+
 Layout: as in grow.py and kv_cache.py. `fed` rows are those of the tree that the draft has read, row 0 first.
 """
 
@@ -20,8 +23,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from specdec.drafts.vanilla import own_ids
 from specdec.errors import SpecdecError
-from specdec.grow import Growth, grow
+from specdec.grow import Growth, Vocabulary, grow
 from specdec.policy import Policy, chain
 from specdec.sampling import Sampling, probabilities
 from specdec.slots import tree_mask
@@ -31,15 +35,26 @@ from specdec.verify import Verdict, row_of
 
 
 class SmallLM:
-    """`model` is loaded like a verifier: `SmallLM(Verifier.load(folder))`."""
+    """`model` is loaded like a verifier: `SmallLM(Verifier.load(folder))`.
+
+    vocabulary  [Vd]: the verifier's id of each of the model's tokens but its last, as which the model reads
+                every other token. None: the two vocabularies are one.
+    """
 
     taps: tuple[int, ...] = ()
     samples = True
 
-    def __init__(self, model: Verifier, policy: Policy | None = None) -> None:
+    def __init__(
+        self,
+        model: Verifier,
+        policy: Policy | None = None,
+        vocabulary: Tensor | None = None,
+        name: str = "small_lm",
+    ) -> None:
         self.model = model
-        self.name = "small_lm"
+        self.name = name
         self.policy = policy or chain(4)
+        self.vocabulary = vocabulary
 
     def start(
         self,
@@ -51,7 +66,11 @@ class SmallLM:
     ) -> SmallLMSession:
         """Raises SpecdecError when the vocabularies differ or the texts exceed the draft's context."""
         own, its = self.model.config, verifier.config
-        if own.vocab_size != its.vocab_size:
+        if self.vocabulary is not None:
+            known = Vocabulary(self.vocabulary, its.vocab_size)
+        elif own.vocab_size == its.vocab_size:
+            known = None
+        else:
             raise SpecdecError(
                 f"the draft has a vocabulary of {own.vocab_size} tokens and the verifier one of "
                 f"{its.vocab_size}: use a draft that shares the verifier's tokenizer"
@@ -61,7 +80,7 @@ class SmallLM:
                 f"the texts may reach {capacity} tokens, but the draft's context holds {own.context_length}: "
                 "ask for fewer new tokens, shorten the prompts or use another draft"
             )
-        return SmallLMSession(self.model, prompts, capacity, policy, sampling)
+        return SmallLMSession(self.model, prompts, capacity, policy, sampling, known)
 
 
 class SmallLMSession:
@@ -74,8 +93,10 @@ class SmallLMSession:
         capacity: int,
         policy: Policy,
         sampling: Sampling,
+        known: Vocabulary | None = None,
     ) -> None:
-        self.model = model
+        self.model, self.known = model, known
+        self.ids = None if known is None else own_ids(known.tokens, known.size)  # [V]
         # Sampled children come from the distribution that verification is told about. Children chosen without
         # chance are ranked by the model's own, which knows a second choice at temperature 0, too.
         self.sampling = sampling if policy.rule == "sampled" else Sampling(1.0)
@@ -85,7 +106,7 @@ class SmallLMSession:
         self.fed = 1
 
     def read(self, tokens: Tensor, found: Pass) -> None:
-        self.model.forward(tokens, self.cache, logits_from=-1, check=False)
+        self.model.forward(self.own(tokens), self.cache, logits_from=-1, check=False)
 
     def rollback(self, lengths: Sequence[int]) -> None:
         self.cache.rollback(lengths)
@@ -93,7 +114,7 @@ class SmallLMSession:
     def propose(self, policy: Policy, newest: Tensor, coins: Tensor | None) -> Growth:
         rows = torch.stack((self.missing.where(self.lacks, newest), newest), dim=1)  # [B, 2]
         count = 1 + self.lacks.long()
-        found = self.model.forward(rows, self.cache, wait=True, check=False)
+        found = self.model.forward(self.own(rows), self.cache, wait=True, check=False)
         self.cache.accept(None, count)
         self.fed = 1
         base = self.cache.ledger.cached - 1  # [B]: position of the newest token, row 0
@@ -102,15 +123,15 @@ class SmallLMSession:
             self.fed = fed.rows
             span = self.cache.ledger.bound + new - fed.rows
             level = self.model.forward(
-                fed.tokens[:, -new:],
+                self.own(fed.tokens[:, -new:]),
                 self.cache,
                 positions=fed.positions(base)[:, -new:].clamp(max=self.model.config.context_length - 1),
                 mask=tree_mask(base, fed.ancestors, span)[:, -new:],
                 check=False,
             )
-            return probabilities(level.logits, self.sampling)
+            return self.p(level.logits)
 
-        return grow(policy, probabilities(row_of(found.logits, count - 1), self.sampling), step, coins)
+        return grow(policy, self.p(row_of(found.logits, count - 1)), step, coins, self.known)
 
     def accept(self, growth: Growth, verdict: Verdict, found: Pass) -> Tensor:
         depth = max(growth.tree.depth, 1)  # the rows of a path that can have been read: all but the last
@@ -128,3 +149,13 @@ class SmallLMSession:
         for b, goes_on in enumerate(going):
             if not goes_on:
                 self.cache.ledger.end(b)
+
+    # -- the vocabulary ----------------------------------------------------------------------------------
+
+    def own(self, tokens: Tensor) -> Tensor:
+        """The model's ids of the verifier's tokens."""
+        return tokens if self.ids is None else self.ids[tokens]
+
+    def p(self, logits: Tensor) -> Tensor:
+        """The draft's distribution over the tokens that it knows, from all of its logits."""
+        return probabilities(logits if self.known is None else logits[..., :-1], self.sampling)

@@ -6,7 +6,9 @@ reads, the checksum of the verifier it was trained on, and the policy that suits
 it before anything is decoded: a head of another verifier, or with a broken vocabulary table, would run, and
 merely never be right.
 
-EAGLE-1 and Medusa read the verifier's own output matrix; of it only the ids of the rows are stored.
+EAGLE-1 and Medusa read the verifier's own output matrix; of it only the ids of the rows are stored. The
+vanilla draft is a checkpoint of a small Llama, with the table `vocabulary` beside it: there `vocab_size`
+counts its own rows, and the verifier's is `target_vocab_size`.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from specdec.drafts.eagle3 import Eagle3
 from specdec.drafts.features import FeatureDraft
 from specdec.drafts.layer import HeadConfig
 from specdec.drafts.medusa import Medusa, MedusaDraft
+from specdec.drafts.small_lm import SmallLM
+from specdec.drafts.vanilla import Vanilla
 from specdec.errors import SpecdecError
 from specdec.policy import Dynamic, Policy, Static
 from specdec.verifier import Verifier
@@ -36,11 +40,12 @@ ARCHITECTURES = {
     "eagle3": "LlamaForCausalLMEagle3",
     "eagle1": "EagleLlamaForCausalLM",
     "medusa": "MedusaForCausalLM",
+    "vanilla": "LlamaForCausalLM",
 }
 FILES = ("model.safetensors", "config.json")
 
-AnyHead = Eagle3 | Eagle1 | Medusa
-HeadDraft = FeatureDraft | MedusaDraft
+AnyHead = Eagle3 | Eagle1 | Medusa | Vanilla
+HeadDraft = FeatureDraft | MedusaDraft | SmallLM
 
 
 # -- writing ---------------------------------------------------------------------------------------------
@@ -69,7 +74,7 @@ def save_head(folder: Path, head: AnyHead, verifier: Verifier, policy: Policy) -
 
 def describe(head: AnyHead, verifier: Verifier, policy: Policy) -> dict[str, Any]:
     """The content of `config.json`, in the words of Hugging Face."""
-    own = {
+    own: dict[str, Any] = {
         "family": head.family,
         "taps": list(head.taps),
         "verifier_sha256": verifier.checksum,
@@ -87,7 +92,7 @@ def describe(head: AnyHead, verifier: Verifier, policy: Policy) -> dict[str, Any
     if isinstance(head, Medusa):
         return described | {"medusa_num_heads": len(head.medusa_head), "medusa_num_layers": 1}
     c = head.config
-    return described | {
+    sizes: dict[str, Any] = {
         "num_hidden_layers": 1,
         "intermediate_size": c.intermediate,
         "num_attention_heads": c.heads,
@@ -99,6 +104,15 @@ def describe(head: AnyHead, verifier: Verifier, policy: Policy) -> dict[str, Any
         "hidden_act": "silu",
         "tie_word_embeddings": False,
     }
+    if isinstance(head, Vanilla):
+        own["target_vocab_size"] = verifier.config.vocab_size
+        sizes |= {
+            "hidden_size": c.hidden,
+            "vocab_size": head.llama.vocab_size,
+            "num_hidden_layers": head.llama.layers,
+            "tie_word_embeddings": True,
+        }
+    return described | sizes
 
 
 def policy_to_json(policy: Policy) -> dict[str, Any]:
@@ -148,16 +162,21 @@ def load_head(folder: Path | str, verifier: Verifier) -> HeadDraft:
     device, dtype = verifier.embedding.device, verifier.embedding.dtype
     head = head.to(device=device, dtype=dtype).eval().requires_grad_(False)
     policy = policy_from_json(own["policy"])
+    if isinstance(head, Vanilla):
+        return SmallLM(as_model(head), policy, head.vocabulary, head.family)
     return MedusaDraft(head, policy) if isinstance(head, Medusa) else FeatureDraft(head, policy)
 
 
 def check_verifier(folder: Path, config: dict[str, Any], verifier: Verifier) -> None:
     """Raise SpecdecError when the head was made for another verifier."""
     expected = {"hidden_size": verifier.config.hidden, "vocab_size": verifier.config.vocab_size}
+    found = config
+    if config["specdec"]["family"] == "vanilla":  # the two above are its own there, and it reads no features
+        expected, found = {"vocab_size": verifier.config.vocab_size}, {"vocab_size": target_size(config)}
     for name, value in expected.items():
-        if config.get(name) != value:
+        if found.get(name) != value:
             raise SpecdecError(
-                f"the head in {folder} is for a verifier with {name} {config.get(name)}, but this one has "
+                f"the head in {folder} is for a verifier with {name} {found.get(name)}, but this one has "
                 f"{value}: use a head that was trained on it"
             )
     trained_on = config["specdec"].get("verifier_sha256")
@@ -166,6 +185,19 @@ def check_verifier(folder: Path, config: dict[str, Any], verifier: Verifier) -> 
             f"the head in {folder} was trained on the verifier with sha256 {trained_on[:12]}..., but this "
             f"one has {verifier.checksum[:12]}...: it would be right only by chance"
         )
+
+
+def target_size(config: dict[str, Any]) -> int:
+    """How many tokens the verifier has that the head was made for; 0 where its configuration does not say."""
+    own = config["specdec"]
+    return int(own.get("target_vocab_size", 0) if own["family"] == "vanilla" else config["vocab_size"])
+
+
+def as_model(head: Vanilla) -> Verifier:
+    """The vanilla draft's Llama, as what runs it with a cache."""
+    state = {name: x for name, x in head.state_dict().items() if name.startswith("model.")}
+    precision = "fp32" if head.model.norm.weight.dtype == torch.float32 else "bf16"
+    return Verifier.from_state(head.llama, state, precision)
 
 
 def build(folder: Path, config: dict[str, Any], state: dict[str, Tensor], verifier: Verifier) -> AnyHead:
@@ -186,8 +218,11 @@ def build(folder: Path, config: dict[str, Any], state: dict[str, Tensor], verifi
             norm_eps=float(config["rms_norm_eps"]),
             context_length=config["max_position_embeddings"],
         )
+        layers = int(config["num_hidden_layers"])
     except KeyError as error:
         raise SpecdecError(f"{folder / 'config.json'} lacks {error}") from None
+    if family == "vanilla":
+        return Vanilla(sizes, vocabulary, target_size(config), layers)
     if family == "eagle1":
         return Eagle1(sizes, vocabulary, verifier.output_rows(vocabulary))
     return Eagle3(sizes, vocabulary, verifier.config.vocab_size, own["taps"])
@@ -195,7 +230,7 @@ def build(folder: Path, config: dict[str, Any], state: dict[str, Tensor], verifi
 
 def draft_vocabulary(folder: Path, config: dict[str, Any], state: dict[str, Tensor]) -> Tensor:
     """The target id of each draft id, `[Vd]`; raises SpecdecError when the stored table cannot be right."""
-    size, target = int(config.get("draft_vocab_size", 0)), int(config["vocab_size"])
+    size, target = int(config.get("draft_vocab_size", 0)), target_size(config)
     name = "d2t" if config["specdec"]["family"] == "eagle3" else "vocabulary"
     if name not in state or len(state[name]) != size:
         found = f"has {len(state[name])} entries" if name in state else "is missing"

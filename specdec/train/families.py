@@ -1,5 +1,6 @@
 """What is trained: for each family a fresh head, started from the verifier where shapes allow, and its loss.
 
+    vanilla     a small Llama that reads tokens alone; token loss
     medusa      k heads on the last hidden state, each for a token further ahead
     eagle1      one layer; regression to the verifier's next feature, and a token loss of a tenth of it
     eagle3      one layer over three fused features; token loss alone, unrolled on its own output
@@ -9,7 +10,8 @@
 
 Starting values: the layer is the verifier's last one, the fusion passes its latest feature through, the
 output matrix holds the verifier's rows of the draft vocabulary. From random weights the same takes several
-times as many tokens.
+times as many tokens. The vanilla draft, which is narrower, gets its table alone: the verifier's embeddings
+along the directions in which they vary most.
 
 Layout: as in losses.py.
 """
@@ -28,6 +30,7 @@ from specdec.drafts.eagle3 import Eagle3, tapped_layers
 from specdec.drafts.layer import HeadConfig, Layer
 from specdec.drafts.medusa import Medusa
 from specdec.drafts.store import AnyHead
+from specdec.drafts.vanilla import Vanilla, sizes_like
 from specdec.errors import SpecdecError
 from specdec.linear import as_tensor
 from specdec.train.losses import Batch, cross_entropy, regression, shifted, verifier_laws
@@ -40,7 +43,7 @@ class Family:
     """How one family is trained."""
 
     name: str  # on the command line, and the folder in models/
-    head: str  # "eagle3", "eagle1" or "medusa"
+    head: str  # "eagle3", "eagle1", "medusa" or "vanilla"
     steps: int  # how far a loss looks ahead: heads of Medusa, unrolled steps of the others
     taps: int = 3  # for eagle3: how many layers it reads, from the latest down
     token_weight: float = 1.0
@@ -52,6 +55,7 @@ EAGLE3 = Family("eagle3", "eagle3", steps=4)
 FAMILIES = {
     family.name: family
     for family in (
+        Family("vanilla", "vanilla", steps=1),
         Family("medusa", "medusa", steps=4),
         Family("eagle1", "eagle1", steps=1, token_weight=0.1, feature_weight=1.0),
         EAGLE3,
@@ -86,15 +90,39 @@ def new_head(
         head: AnyHead
         if chosen.head == "medusa":
             head = Medusa(config.hidden, chosen.steps, vocabulary, rows)
+        elif chosen.head == "vanilla":
+            head = Vanilla(sizes_like(verifier.config), vocabulary, verifier.config.vocab_size)
         elif chosen.head == "eagle1":
             head = Eagle1(config, vocabulary, rows)
         else:
             taps = tapped_layers(verifier.config.layers)[-chosen.taps :]
             head = Eagle3(config, vocabulary, verifier.config.vocab_size, taps)
-    if warm and not isinstance(head, Medusa):
+    if warm:
         with torch.no_grad():
-            start_from(head, verifier, state, rows)
+            if isinstance(head, Vanilla):
+                start_table(head, verifier)
+            elif not isinstance(head, Medusa):
+                start_from(head, verifier, state, rows)
     return head
+
+
+def start_table(head: Vanilla, verifier: Verifier) -> None:
+    """Give the table the principal components of the verifier's embeddings, as many as there are channels.
+
+    Products of rows come as near to the verifier's as this width allows, so tokens that are alike for the
+    verifier are alike for the draft. The other row is the mean of the tokens that it stands for.
+    """
+    table = head.model.embed_tokens.weight
+    embedding = verifier.embedding.float()
+    known = embedding[head.vocabulary]
+    others = torch.ones(len(embedding), dtype=torch.bool)
+    others[head.vocabulary] = False
+    if others.any():
+        known = torch.cat((known, embedding[others].mean(0, keepdim=True)))
+    centred = known - known.mean(0)
+    directions = torch.linalg.eigh(centred.T @ centred).eigenvectors.flip(1)  # [H, H], the largest first
+    found = (centred @ directions)[:, : table.shape[1]]
+    table[: len(found), : found.shape[1]] = found * (0.02 / found.std())
 
 
 def start_from(head: Eagle1 | Eagle3, verifier: Verifier, state: State, rows: Tensor) -> None:
@@ -138,6 +166,13 @@ def outputs(
     the text are left out.
     """
     n = batch.tokens.shape[1] - 1
+    if isinstance(head, Vanilla):
+        # It has nothing of its own to go on from: at every step it has read the text's tokens. So what step k
+        # says of a token is what step 0 says of it.
+        logits = head.score(head.read(batch.tokens))
+        for k in range(steps):
+            yield k + 2, logits[:, k + 1 :], None, None
+        return
     if isinstance(head, Medusa):
         for k in range(steps):
             yield k + 2, head.block(k)(batch.hidden[:, : n - 1 - k]), None
