@@ -112,8 +112,13 @@ def generate(
         int, typer.Option(help="Stop after so many tokens.", callback=at_least_one)
     ] = 128,
     draft: Annotated[
-        str, typer.Option(help="ngram, none, or a folder: a trained head or a small checkpoint.")
-    ] = "ngram",
+        str | None,
+        typer.Option(
+            help="ngram, none, a head in models/ (eagle3, ...), or a folder: a trained head or a small "
+            "checkpoint. Else eagle3 where models/ has it, and ngram where not.",
+            show_default=False,
+        ),
+    ] = None,
     draft_length: Annotated[
         int | None,
         typer.Option(
@@ -149,7 +154,7 @@ def generate(
         check_writable(trace_file)
 
     import specdec.decode as decode
-    from specdec.drafts.choose import load_draft
+    from specdec.drafts.choose import default_draft, load_draft
     from specdec.tokenizer import load_tokenizer
     from specdec.trace import Trace
     from specdec.verifier import Verifier
@@ -165,7 +170,7 @@ def generate(
         "to_text": tokenizer.decode,
     }
     decode.check_request(verifier, [tokens], max_new_tokens)
-    proposer = load_draft(draft, verifier)
+    proposer = load_draft(default_draft() if draft is None else draft, verifier)
     policy = (wanted or proposer.policy).for_sampling(sampling)
     decode.warm_up(verifier, policy.nodes)
     trace = Trace() if trace_file is not None else None

@@ -79,6 +79,15 @@ def features(
         typer.Option(help="Where they go; else DATA/features.", show_default=False),
     ] = None,
     precision: Annotated[Precision, typer.Option(help="Of the verifier's weights.")] = Precision.bf16,
+    most: Annotated[
+        int | None,
+        typer.Option(
+            "--shards",
+            help="Of the first so many shards only, to try things on.",
+            callback=at_least_one,
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Store the verifier's hidden states for token shards, so that draft heads train without running it.
 
@@ -87,7 +96,7 @@ def features(
     """
     from specdec.train.shards import read_shards
 
-    shards = read_shards(data)
+    shards = read_shards(data)[:most]
 
     from specdec import weights
     from specdec.train.features import extract
@@ -96,7 +105,7 @@ def features(
     folder = data / "features" if out is None else out
     verifier = Verifier.load(precision=precision.value)
     with Bar(sum(len(shard.tokens) for shard in shards), "tokens") as bar:
-        manifest = extract(data, folder, verifier, weights.SHA256, on_shard=bar.on_features)
+        manifest = extract(data, folder, verifier, weights.SHA256, on_shard=bar.on_features, most=most)
     print(
         f"{manifest['tokens']:,} tokens: inputs of layers {', '.join(map(str, manifest['layers']))} and the "
         f"last hidden state, in {folder}"

@@ -6,10 +6,8 @@ by repeating it. Under `torchrun` every process takes its part of each batch.
 
 import json
 import os
-import platform
-from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -18,7 +16,7 @@ from specdec.commands import app, at_least_one
 
 if TYPE_CHECKING:
     from specdec.policy import Policy
-    from specdec.train.trainer import Progress, TrainConfig
+    from specdec.train.trainer import Progress
 
 
 @app.command()
@@ -48,6 +46,15 @@ def train(
     cold: Annotated[
         bool, typer.Option("--cold", help="From random weights, not the verifier's last layer.")
     ] = False,
+    texts_wanted: Annotated[
+        int | None,
+        typer.Option(
+            "--texts",
+            help="Train on the texts of the first so many prompts; else on all. Held out are the same.",
+            callback=at_least_one,
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Train a draft head on the verifier's own text. Repeat the command to continue after an interruption."""
     from specdec.train.families import family
@@ -59,6 +66,7 @@ def train(
     from specdec.checkpoint import load_gguf
     from specdec.drafts.store import save_head
     from specdec.train.batches import Texts
+    from specdec.train.card import FACTS, facts, write_card
     from specdec.train.families import new_head
     from specdec.train.features import Features
     from specdec.train.shards import write_text
@@ -79,12 +87,14 @@ def train(
         seed=seed,
         bf16=not fp32,
         warm_start=not cold,
+        texts=texts_wanted,
     )
     stored = Features(data, features, weights.SHA256)
     join_processes()
     console = Console(stderr=True, quiet=place()[0] > 0)
     verifier = Verifier.load()
-    texts = Texts(stored, features, verifier.output_rows(torch.arange(verifier.config.vocab_size)))
+    output = verifier.output_rows(torch.arange(verifier.config.vocab_size))
+    texts = Texts(stored, features, output, most=texts_wanted)
     vocabulary = most_frequent(texts, draft_vocabulary, verifier.config.vocab_size)
     covered = coverage(texts, vocabulary, verifier.config.vocab_size)
     _, state = load_gguf(weights.ensure())
@@ -112,8 +122,9 @@ def train(
         return
     policy = default_policy(chosen.head)
     save_head(out, head, verifier, policy)
-    facts = described(config, progress, stored.manifest, covered)
-    write_text(out / "training.json", json.dumps(facts, indent=1) + "\n")
+    found = facts(config, progress, head, texts, covered)
+    write_text(out / FACTS, json.dumps(found, indent=1) + "\n")
+    write_card(out)
     console.print(f"the best was update {progress.best['update']}; the head is in {out}", highlight=False)
 
 
@@ -145,30 +156,3 @@ def leave_processes() -> None:
     if distributed.is_initialized():
         distributed.barrier()
         distributed.destroy_process_group()
-
-
-def described(
-    config: "TrainConfig", progress: "Progress", manifest: dict[str, Any], covered: float
-) -> dict[str, Any]:
-    """What the card is written from: the configuration, the data, what it cost and what came of it."""
-    from dataclasses import asdict
-
-    import torch
-
-    from specdec.bench import machine
-
-    return {
-        "config": asdict(config),
-        "data_tokens": manifest["tokens"],
-        "coverage": covered,
-        "updates": progress.update,
-        "answer_tokens_seen": progress.tokens,
-        "seconds": round(progress.seconds, 1),
-        "losses": [round(loss, 5) for loss in progress.losses],
-        "evaluations": progress.evaluations,
-        "best": progress.best,
-        "machine": machine(),
-        "threads": torch.get_num_threads(),
-        "platform": platform.platform(),
-        "date": date.today().isoformat(),
-    }

@@ -257,7 +257,8 @@ REPEAT = "Repeat this sentence: The small red fox jumps over the lazy dog and th
 
 @pytest.mark.weights
 def test_json_holds_the_text_its_tokens_and_the_ledger_and_agrees_with_the_printed_form(generate):
-    result = json.loads(generate(REPEAT, "--json", "--compare", "--max-new-tokens", "40"))
+    ngram = ("--draft", "ngram")
+    result = json.loads(generate(REPEAT, "--json", "--compare", "--max-new-tokens", "40", *ngram))
     assert len(result["token_ids"]) == result["tokens"]
     assert result["tau"] == pytest.approx(result["tokens"] / result["verifier_calls"])
     assert result["tau"] > 1.5
@@ -267,7 +268,7 @@ def test_json_holds_the_text_its_tokens_and_the_ledger_and_agrees_with_the_print
     assert (result["precision"], result["temperature"], result["draft_length"]) == ("fp32", 0.0, 8)
     assert "fox" in result["text"]
 
-    printed = generate(REPEAT, "--max-new-tokens", "40")
+    printed = generate(REPEAT, "--max-new-tokens", "40", *ngram)
     text, _, closing = printed.rpartition("\n\n")
     assert text == result["text"]
     assert closing.startswith(

@@ -68,32 +68,64 @@ def test_a_saved_head_comes_back_rounded_to_bf16_and_decodes(saved):
     assert sorted(p.name for p in folder.iterdir()) == ["config.json", "model.safetensors"]
 
 
-def test_an_eagle3_head_has_the_public_layout(eagle3):
-    state = load_file(eagle3 / "model.safetensors")
-    hidden, vocabulary = VERIFIER.config.hidden, VERIFIER.config.vocab_size
-    parts = ("gate", "up", "down")
-    assert set(state) == {
-        "fc.weight",
-        *(f"midlayer.{n}.weight" for n in ("hidden_norm", "input_layernorm", "post_attention_layernorm")),
-        *(f"midlayer.self_attn.{n}_proj.weight" for n in "qkvo"),
-        *(f"midlayer.mlp.{n}_proj.weight" for n in parts),
-        "norm.weight",
-        "lm_head.weight",
-        "d2t",
-        "t2d",
+def test_an_eagle3_head_has_the_public_layout_its_names_types_and_shapes(eagle3):
+    """Those that vLLM and SGLang read; the tiny verifier's sizes, and 8 of its 16 tokens."""
+    h, wide, narrow, middle, vocabulary = 32, 32, 16, 48, 16
+    expected = {
+        "fc.weight": [h, 3 * h],
+        "midlayer.hidden_norm.weight": [h],
+        "midlayer.input_layernorm.weight": [h],
+        "midlayer.post_attention_layernorm.weight": [h],
+        "midlayer.self_attn.q_proj.weight": [wide, 2 * h],
+        "midlayer.self_attn.k_proj.weight": [narrow, 2 * h],
+        "midlayer.self_attn.v_proj.weight": [narrow, 2 * h],
+        "midlayer.self_attn.o_proj.weight": [h, wide],
+        "midlayer.mlp.gate_proj.weight": [middle, h],
+        "midlayer.mlp.up_proj.weight": [middle, h],
+        "midlayer.mlp.down_proj.weight": [h, middle],
+        "norm.weight": [h],
+        "lm_head.weight": [vocabulary // 2, h],
+        "d2t": [vocabulary // 2],
+        "t2d": [vocabulary],
     }
-    assert state["fc.weight"].shape == (hidden, 3 * hidden)
-    assert state["midlayer.self_attn.q_proj.weight"].shape[1] == 2 * hidden
-    assert (state["d2t"].dtype, state["t2d"].dtype, state["fc.weight"].dtype) == (
-        torch.int64,
-        torch.bool,
-        torch.bfloat16,
-    )
+    state = load_file(eagle3 / "model.safetensors")
+    assert {name: list(x.shape) for name, x in state.items()} == expected
+    types = {"d2t": torch.int64, "t2d": torch.bool}
+    assert all(x.dtype == types.get(name, torch.bfloat16) for name, x in state.items())
     targets = torch.arange(len(state["d2t"])) + state["d2t"]
     assert targets.tolist() == state["t2d"].nonzero().flatten().tolist() == list(range(0, vocabulary, 2))
     config = json.loads((eagle3 / "config.json").read_text())
-    assert config["architectures"] == ["LlamaForCausalLMEagle3"]
-    assert (config["draft_vocab_size"], config["rope_theta"]) == (vocabulary // 2, 10_000.0)
+    del config["specdec"]
+    assert config == {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "hidden_size": h,
+        "vocab_size": vocabulary,
+        "draft_vocab_size": vocabulary // 2,
+        "torch_dtype": "bfloat16",
+        "num_hidden_layers": 1,
+        "intermediate_size": middle,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "rope_theta": 10_000.0,
+        "rms_norm_eps": 1e-5,
+        "max_position_embeddings": 256,
+        "hidden_act": "silu",
+        "tie_word_embeddings": False,
+    }
+
+
+@pytest.mark.parametrize("family", ["eagle1", "medusa"])
+def test_of_the_verifiers_output_matrix_only_the_ids_of_its_rows_are_stored(tmp_path, family):
+    save_head(tmp_path, HEADS[family], VERIFIER, POLICY)
+    state = load_file(tmp_path / "model.safetensors")
+    assert state["vocabulary"].tolist() == list(range(0, 16, 2))
+    parts = {
+        "eagle1": {"fc.", "layers.0.self_attn.", "layers.0.mlp.", "layers.0.post_attention_layernorm."},
+        "medusa": {f"medusa_head.{j}.0.linear." for j in range(4)},
+    }[family]
+    assert all(any(name.startswith(part) for part in parts) for name in state.keys() - {"vocabulary"})
 
 
 @pytest.mark.parametrize("policy", [chain(3), static([2, 2], rule="top-k"), dynamic(3, 2, 5)])

@@ -26,6 +26,12 @@ def test_the_commands_make_text_features_and_a_head_that_decodes(tmp_path, capsy
     card = json.loads((tmp_path / "head" / "training.json").read_text())
     assert (card["updates"], len(card["losses"]), len(card["evaluations"])) == (2, 2, 2)
     assert card["config"]["family"] == "medusa"
+    assert (card["texts"], card["held_out_texts"]) == (23, 1)
+    readme = (tmp_path / "head" / "README.md").read_text()
+    assert (
+        "$ specdec data DATA --prompts 24 --seed 0 --batch 24 --max-new-tokens 6 --precision bf16" in readme
+    )
+    assert "--updates 2 --batch-tokens 400" in readme
 
     options = ["generate", "Hi", "--json", "--max-new-tokens", "4"]
     assert cli.main([*options, "--draft", out]) == 0
@@ -35,7 +41,8 @@ def test_the_commands_make_text_features_and_a_head_that_decodes(tmp_path, capsy
     assert drafted["draft"] == "medusa"
 
     small = str(tmp_path / "small")
-    assert cli.main(["train", "vanilla", *train[2:-1], small, *numbers]) == 0
+    assert cli.main(["train", "vanilla", *train[2:-1], small, *numbers, "--texts", "9"]) == 0
+    assert "9 texts to train on, 1 held out" in capsys.readouterr().err
     assert cli.main([*options, "--draft", small]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["text"], told["draft"]) == (drafted["text"], "vanilla")

@@ -70,8 +70,8 @@ def texts(stored):
     return open_texts(*stored)
 
 
-def open_texts(data, folder):
-    return Texts(Features(data, folder, "checksum"), folder, VERIFIER.output)
+def open_texts(data, folder, **options):
+    return Texts(Features(data, folder, "checksum"), folder, VERIFIER.output, **options)
 
 
 def fresh(texts, config=CONFIG, warm=True):
@@ -247,6 +247,33 @@ def test_a_batch_holds_the_texts_their_masks_and_the_verifiers_own_numbers(texts
             chosen = logits.gather(-1, batch.best[b, :n, None]).squeeze(-1)
             assert torch.allclose(chosen, logits.amax(-1), atol=0.03 * float(logits.abs().max()))
             assert batch.normaliser[b, :n].isnan().all()
+
+
+def test_a_part_of_the_texts_is_that_of_the_first_prompts_and_the_held_out_ones_stay(tmp_path, texts):
+    """Two shards, as `specdec data` cuts them: the prompts' numbers are not in the order of the file."""
+    data, folder = tmp_path / "data", tmp_path / "features"
+    open_run(data, {"format": 1, "seed": 0})
+    numbers = np.random.default_rng(0).permutation(60).tolist()
+    for shard in range(2):
+        ids = numbers[30 * shard : 30 * shard + 30]
+        made = make_shard(
+            [[1]] * 30, [[i % V, 2] for i in ids], ids, ["x"] * 30, [0.0] * 30, {"format": 1, "seed": 0}
+        )
+        write_shard(shard_path(data, shard), made)
+    extract(data, folder, VERIFIER, "checksum", (2, 3, 4))
+    whole = open_texts(data, folder)
+    chosen = [open_texts(data, folder, most=n) for n in (1, 20, 57)]
+    for n, part in zip((1, 20, 57), chosen, strict=True):
+        assert part.held_out == whole.held_out == [19, 39, 59]
+        allowed = sorted(number for i, number in enumerate(numbers) if i not in whole.held_out)
+        assert sorted(numbers[i] for i in part.training) == allowed[:n]
+        assert part.training == sorted(part.training)
+    assert chosen[2].training == whole.training
+    with pytest.raises(SpecdecError, match="there are 57 texts to train on, so 58 of them cannot be taken"):
+        open_texts(data, folder, most=58)
+    first = extract(data, tmp_path / "first", VERIFIER, "checksum", (2, 3, 4), most=1)
+    assert first["tokens"] == 90
+    assert len(Features(data, tmp_path / "first")) == 30
 
 
 def test_the_draft_vocabulary_is_that_of_the_most_frequent_answer_tokens_and_knows_its_coverage(texts):

@@ -39,7 +39,9 @@ TARGETS = "targets.npz"
 class Texts:
     """Stored texts with features, targets and the parts they fall into; `batch` makes batches of them.
 
-    longest: texts are cut behind so many tokens.
+    longest  texts are cut behind so many tokens.
+    most     train on so many only: those of the first prompts. Which texts are held out does not depend on
+             it, and what it leaves of a larger number contains what it leaves of a smaller one.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Texts:
         output: Tensor,
         longest: int = 512,
         progress: Callable[[int], None] | None = None,
+        most: int | None = None,
     ) -> None:
         self.features, self.longest = features, longest
         self.lengths = [min(len(features[i].tokens), longest) for i in range(len(features))]
@@ -59,6 +62,13 @@ class Texts:
                 f"there are {len(features)} texts, too few to hold one in {HELD_OUT} out: make more with "
                 "`specdec data`"
             )
+        if most is not None:
+            if not 1 <= most <= len(self.training):
+                raise SpecdecError(
+                    f"there are {len(self.training)} texts to train on, so {most} of them cannot be taken: "
+                    f"ask for 1 to {len(self.training)}"
+                )
+            self.training = sorted(sorted(self.training, key=features.number)[:most])
         self.best, self.normaliser = targets(folder, features, output, set(self.held_out), progress)
 
     def batch(self, chosen: Sequence[int]) -> Batch:

@@ -116,14 +116,17 @@ def extract(
     checksum: str,
     layers: Sequence[int] | None = None,
     on_shard: Callable[[int, bool], None] | None = None,
+    most: int | None = None,
 ) -> dict[str, Any]:
     """Compute and store the features of all token shards in `data` that `folder` lacks; returns the manifest.
 
-    on_shard is called with the tokens of a shard and whether its features are new. Interrupted, it
-    continues with the next shard. Raises SpecdecError when the folder holds features of other shards,
-    another verifier or other layers, or the disk is too small; OSError as the system raises it.
+    on_shard  called with the tokens of a shard and whether its features are new.
+    most      take the first so many shards only.
+
+    Interrupted, it continues with the next shard. Raises SpecdecError when the folder holds features of other
+    shards, another verifier or other layers, or the disk is too small; OSError as the system raises it.
     """
-    paths = shard_paths(data)
+    paths = shard_paths(data)[:most]
     layers = tapped_layers(verifier.config.layers) if layers is None else layers
     manifest = describe(verifier, checksum, layers, paths)
     _open(folder, manifest)
@@ -194,6 +197,11 @@ class Features:
 
     def __len__(self) -> int:
         return len(self._where)
+
+    def number(self, i: int) -> int:
+        """Which prompt of the run sequence i answers, from 0: the prompts are in a random order of kinds."""
+        shard, row = self._where[i]
+        return int(self.shards[shard].ids[row])
 
     def __getitem__(self, i: int) -> Example:
         number, row = self._where[i]

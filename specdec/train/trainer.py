@@ -52,6 +52,7 @@ class TrainConfig:
     seed: int = 0
     bf16: bool = True  # autocast; weights and updates stay fp32
     warm_start: bool = True
+    texts: int | None = None  # train on the first so many; None: on all
 
     def __post_init__(self) -> None:
         family(self.family)
