@@ -57,11 +57,6 @@ class Texts:
         self.lengths = [min(len(features[i].tokens), longest) for i in range(len(features))]
         self.held_out = list(range(HELD_OUT - 1, len(features), HELD_OUT))
         self.training = sorted(set(range(len(features))) - set(self.held_out))
-        if not self.held_out:
-            raise SpecdecError(
-                f"there are {len(features)} texts, too few to hold one in {HELD_OUT} out: make more with "
-                "`specdec data`"
-            )
         if most is not None:
             if not 1 <= most <= len(self.training):
                 raise SpecdecError(
@@ -69,6 +64,11 @@ class Texts:
                     f"ask for 1 to {len(self.training)}"
                 )
             self.training = sorted(sorted(self.training, key=features.number)[:most])
+        if not self.held_out:
+            raise SpecdecError(
+                f"there are {len(features)} texts, too few to hold one in {HELD_OUT} out: make more with "
+                "`specdec data`"
+            )
         self.best, self.normaliser = targets(folder, features, output, set(self.held_out), progress)
 
     def batch(self, chosen: Sequence[int]) -> Batch:

@@ -189,5 +189,7 @@ def options(values: dict[str, Any], names: Sequence[str]) -> str:
 
 
 def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{seconds / 60:.1f} min"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -169,9 +169,9 @@ def outputs(
     if isinstance(head, Vanilla):
         # It has nothing of its own to go on from: at every step it has read the text's tokens. So what step k
         # says of a token is what step 0 says of it.
-        logits = head.score(head.read(batch.tokens))
+        out = head.read(batch.tokens)
         for k in range(steps):
-            yield k + 2, logits[:, k + 1 :], None, None
+            yield k + 2, out[:, k + 1 : n], None
         return
     if isinstance(head, Medusa):
         for k in range(steps):

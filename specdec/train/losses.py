@@ -89,7 +89,7 @@ class CrossEntropy(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, q: Tensor, texts: Tensor, places: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, logits: Tensor, q: Tensor, texts: Tensor, places: Tensor) -> Tensor:
         gradient, loss = torch.empty_like(logits), logits.new_zeros((), dtype=torch.float32)
         parts = (x.split(ROWS) for x in (logits, gradient, texts, places))
         for some, into, text, place in zip(*parts, strict=True):
@@ -100,7 +100,7 @@ class CrossEntropy(torch.autograd.Function):
         return loss
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         (gradient,) = ctx.saved_tensors
         return gradient * grad, None, None, None
 
@@ -111,7 +111,7 @@ def cross_entropy(logits: Tensor, target: Target) -> Tensor:
     logits [m, Vd]: those of the m learnable rows alone, in their order.
     """
     texts, places = target.learnable.nonzero(as_tuple=True)
-    return CrossEntropy.apply(logits, target.q, texts, places)  # type: ignore[no-any-return, no-untyped-call]
+    return CrossEntropy.apply(logits, target.q, texts, places)
 
 
 def regression(out: Tensor, features: Tensor, counts: Tensor) -> Tensor:
