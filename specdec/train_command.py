@@ -98,7 +98,7 @@ def train(
     vocabulary = most_frequent(texts, draft_vocabulary, verifier.config.vocab_size)
     covered = coverage(texts, vocabulary, verifier.config.vocab_size)
     _, state = load_gguf(weights.ensure())
-    head = new_head(chosen, verifier, state, vocabulary, seed, warm=config.warm_start)
+    head = new_head(chosen, verifier, state, vocabulary, seed, config.warm_start, texts.spread)
     rows = verifier.output_rows(vocabulary)
     console.print(
         f"{len(texts.training)} texts to train on, {len(texts.held_out)} held out; "

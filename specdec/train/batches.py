@@ -15,7 +15,7 @@ Layout: as in losses.py; what is stored is bf16.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +34,7 @@ HELD_OUT = 20  # every so many texts, one is held out
 BUCKET = 32  # batches whose texts are sorted by length together
 CHUNK = 2048  # rows of hidden states multiplied by the whole output matrix at once
 TARGETS = "targets.npz"
+SPREAD_TEXTS = 64  # the first so many say how large features are
 
 
 class Texts:
@@ -70,6 +71,7 @@ class Texts:
                 "`specdec data`"
             )
         self.best, self.normaliser = targets(folder, features, output, set(self.held_out), progress)
+        self.spread = spread(features, range(min(len(features), SPREAD_TEXTS)))
 
     def batch(self, chosen: Sequence[int]) -> Batch:
         """The texts with these numbers, padded to the longest of them."""
@@ -114,6 +116,12 @@ def pack(chosen: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> li
 def padded(x: Tensor, length: int) -> Tensor:
     """x [n, ...] with zeros behind it up to `length`."""
     return F.pad(x, (0, 0) * (x.dim() - 1) + (0, length - len(x)))
+
+
+def spread(features: Features, chosen: Iterable[int]) -> Tensor:
+    """Root mean square of every channel of the stored features over these texts, [features, H] fp32."""
+    rows = torch.cat([features[i].features.float() for i in chosen])
+    return rows.pow(2).mean(0).sqrt()
 
 
 def targets(

@@ -61,7 +61,8 @@ FAMILIES = {
         EAGLE3,
         replace(EAGLE3, name="eagle3-one-step", steps=1),
         replace(EAGLE3, name="eagle3-last-feature", taps=1),
-        replace(EAGLE3, name="eagle3-feature-loss", feature_weight=1.0),
+        # The stream is about ten times as large as what the final norm makes of it, EAGLE-1's goal.
+        replace(EAGLE3, name="eagle3-feature-loss", feature_weight=0.1),
     )
 }
 
@@ -77,9 +78,17 @@ def family(name: str) -> Family:
 
 
 def new_head(
-    chosen: Family, verifier: Verifier, state: State, vocabulary: Tensor, seed: int, warm: bool = True
+    chosen: Family,
+    verifier: Verifier,
+    state: State,
+    vocabulary: Tensor,
+    seed: int,
+    warm: bool = True,
+    spread: Tensor | None = None,
 ) -> AnyHead:
     """A head to be trained, in fp32. `state`: the verifier's tensors; `vocabulary [Vd]`: target ids, rising.
+
+    spread [features, H]: how large the channels of the stored features are (batches.py), 1 where not given.
 
     What has no counterpart in the verifier is random, drawn with `seed`; with `warm` false all of it is.
     """
@@ -103,6 +112,8 @@ def new_head(
                 start_table(head, verifier)
             elif not isinstance(head, Medusa):
                 start_from(head, verifier, state, rows)
+                if isinstance(head, Eagle1):
+                    after_the_norm(head, verifier, state, spread)
     return head
 
 
@@ -147,6 +158,26 @@ def start_from(head: Eagle1 | Eagle3, verifier: Verifier, state: State, rows: Te
         head.midlayer.hidden_norm.weight.copy_(weight(f"{last}.input_layernorm"))
         head.norm.weight.copy_(weight("model.norm"))
         head.lm_head.weight.copy_(rows)
+
+
+def after_the_norm(head: Eagle1, verifier: Verifier, state: State, spread: Tensor | None) -> None:
+    """Make of a layer that works on the residual stream one that works on features behind the final norm.
+
+    A feature is h = w x / |x|, w the norm's weight, x the stream and |.| a root mean square. What read x
+    through a norm of its own now undoes w, and what was added to x is multiplied by w / |x|. For |x|, which
+    the stored features do not tell, stands the stream's usual size in units of h / w.
+    """
+    last = f"model.layers.{verifier.config.layers - 1}"
+    w = as_tensor(state["model.norm.weight"], torch.float32)
+    before = as_tensor(state[f"{last}.input_layernorm.weight"], torch.float32)
+    tap, last_hidden = spread[-2:] if spread is not None else torch.ones(2, len(w))
+    added = w * (last_hidden / w / tap).median()
+    layer = head.layer
+    for part in ("q_proj", "k_proj", "v_proj"):
+        getattr(layer.self_attn, part).weight.mul_(before / w)
+    layer.post_attention_layernorm.weight.mul_(last_hidden.pow(2).mean().sqrt() / w)
+    layer.self_attn.o_proj.weight.mul_(added.unsqueeze(1))
+    layer.mlp.down_proj.weight.mul_(added.unsqueeze(1))
 
 
 def trained_parameters(head: nn.Module) -> list[nn.Parameter]:
