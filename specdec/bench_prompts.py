@@ -3,10 +3,13 @@
 A set is a file SET.jsonl with one object a line, whose `turns[0]` is the question (the format of MT-Bench and
 Spec-Bench). Such sets are not part of the repository; without a folder the course's `benchmarks/prompts.json`
 serves, and a result says so. Its kinds (chat, code, summary, ...) are then the sets.
+
+What is chosen or measured about trained drafts without public sets uses `held_out`: prompts from the training
+generators that no training has seen.
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,15 @@ from specdec.bench import found_above
 from specdec.errors import SpecdecError
 
 OWN = Path("benchmarks") / "prompts.json"
+PUBLIC = ("mt_bench", "humaneval", "gsm8k", "alpaca", "sum")  # the sets of the EAGLE papers
+SOURCE = (
+    "the question files of EAGLE (github.com/SafeAILab/EAGLE, eagle/data/SET/question.jsonl) or of Spec-Bench "
+    "(github.com/hemingkx/Spec-Bench, data/spec_bench/question.jsonl), saved as SET.jsonl: one JSON object a "
+    'line, {"question_id": 81, "turns": ["the question"]}'
+)
+HELD_OUT = "held-out"
+TRAINED_ON = 40_000  # prompts of seed 0 that a training may have seen; the shipped heads' were 6,000
+HELD_OUT_SEED = 1
 
 
 @dataclass(frozen=True)
@@ -95,3 +107,35 @@ def own_sets() -> dict[str, list[Prompt]]:
     for number, entry in enumerate(json.loads(file.read_text(encoding="utf-8")), 1):
         sets.setdefault(entry["kind"], []).append(Prompt(entry["kind"], str(number), entry["prompt"]))
     return sets
+
+
+def held_out(count: int, part: int = 0, trained_on: int = TRAINED_ON) -> list[Prompt]:
+    """`count` prompts of the training generators that are in no training, as the set "held-out".
+
+    part: 0 to measure on, 1 to choose policies on; the two share no prompt.
+    """
+    from specdec.train.prompts import make_prompts
+
+    seen = {prompt.text for prompt in make_prompts(trained_on, seed=0)}
+    drawn = make_prompts(4 * count + 40, HELD_OUT_SEED)
+    fresh = [(i, prompt) for i, prompt in enumerate(drawn) if prompt.text not in seen][part::2]
+    if len(fresh) < count:
+        raise SpecdecError(f"there are only {len(fresh)} held-out prompts: ask for at most as many")
+    return [Prompt(HELD_OUT, str(i), prompt.text) for i, prompt in fresh[:count]]
+
+
+def public_prompts(folder: Path, sets: Collection[str]) -> list[Prompt]:
+    """All prompts of `sets`; without names of the five PUBLIC sets, or if none of them is there, of all."""
+    if not sets and folder.is_dir() and any((folder / f"{name}.jsonl").is_file() for name in PUBLIC):
+        sets = PUBLIC
+    return read_prompts(folder, sets)
+
+
+def evenly(prompts: Sequence[Prompt], per_set: int) -> list[Prompt]:
+    """`per_set` prompts of each set, evenly spaced: public sets are sorted by category."""
+    chosen = []
+    for name in dict.fromkeys(prompt.set for prompt in prompts):
+        own = [prompt for prompt in prompts if prompt.set == name]
+        kept = min(per_set, len(own))
+        chosen += [own[i * len(own) // kept] for i in range(kept)]
+    return chosen

@@ -358,6 +358,7 @@ def verdict(result: dict[str, Any]) -> str:
     return "output: identical to plain decoding"
 
 
-# Training text has its commands in a module of its own, which needs the app and the options from above.
+# These commands have modules of their own, which need the app and the options from above.
 from specdec import data_command as data_command  # noqa: E402
+from specdec import ladder_command as ladder_command  # noqa: E402
 from specdec import train_command as train_command  # noqa: E402
