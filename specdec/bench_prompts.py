@@ -20,9 +20,9 @@ from specdec.errors import SpecdecError
 OWN = Path("benchmarks") / "prompts.json"
 PUBLIC = ("mt_bench", "humaneval", "gsm8k", "alpaca", "sum")  # the sets of the EAGLE papers
 SOURCE = (
-    "the question files of EAGLE (github.com/SafeAILab/EAGLE, eagle/data/SET/question.jsonl) or of Spec-Bench "
-    "(github.com/hemingkx/Spec-Bench, data/spec_bench/question.jsonl), saved as SET.jsonl: one JSON object a "
-    'line, {"question_id": 81, "turns": ["the question"]}'
+    "the question files of EAGLE (github.com/SafeAILab/EAGLE, eagle/data/SET/question.jsonl) or of "
+    "Spec-Bench (github.com/hemingkx/Spec-Bench, data/spec_bench/question.jsonl), saved as SET.jsonl: one "
+    'JSON object a line, {"question_id": 81, "turns": ["the question"]}'
 )
 HELD_OUT = "held-out"
 TRAINED_ON = 40_000  # prompts of seed 0 that a training may have seen; the shipped heads' were 6,000

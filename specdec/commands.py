@@ -361,4 +361,5 @@ def verdict(result: dict[str, Any]) -> str:
 # These commands have modules of their own, which need the app and the options from above.
 from specdec import data_command as data_command  # noqa: E402
 from specdec import ladder_command as ladder_command  # noqa: E402
+from specdec import policies_command as policies_command  # noqa: E402
 from specdec import train_command as train_command  # noqa: E402

@@ -4,8 +4,8 @@ On one prompt, in this order: the time of verifier passes of several widths behi
 will have on average; then per temperature every rung once, with plain decoding before and behind every few of
 them: plain, a, b, c, plain, d, e, f, plain. A rung is compared with the mean of the two plain runs around it,
 so that a slow spell of the machine cancels; and each prompt begins with another rung. At temperature 0 in
-fp32 a text that is not the plain one is compared with it position by position (exactness.py); in other precisions
-that is done on request, for it takes as long as plain decoding.
+fp32 a text that is not the plain one is compared with it position by position (exactness.py); in other
+precisions that is done on request, for it takes as long as plain decoding.
 
 Every finished run is a line of the part file with all of its rounds, so an interrupted ladder goes on where
 it stopped; what the rows say is ladder_summary.py. Which rungs there are is rungs.py.

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from specdec.bench_report import new_table, number
 from specdec.ladder_summary import MEAN
-from specdec.plotting import COLOURS, PALETTE, WIDTH, label_line, settings
+from specdec.plotting import COLOURS, INK, PALETTE, WIDTH, label_line, settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +25,7 @@ COLOUR_OF = {
 OTHERS = (PALETTE["green"],)  # heads that are no family: ablations
 HEIGHT = 0.42  # inches of a rung
 DEPTHS = 5  # of the alphas in the table
+TRIED = 30  # drafts at a depth that a point of the plot is worth
 APART = 0.055  # of the axis: labels at the ends of lines are moved until they are so far from each other
 
 
@@ -179,7 +180,7 @@ def draw_speedups(axes: "Axes", by_temperature: list[list[Row]]) -> None:
             axes.plot(
                 [row["bound"]] * 2,
                 [place - 0.4 * thick, place + 0.4 * thick],
-                color=COLOURS["reference"],
+                color=INK,
                 linewidth=2.2,
             )
             heat = f"T = {row['temperature']:g}: " if count > 1 else ""
@@ -192,20 +193,20 @@ def draw_speedups(axes: "Axes", by_temperature: list[list[Row]]) -> None:
     axes.set_xlim(
         left=0, right=1.55 * max(max(r["speedup"], r["bound"]) for rows in by_temperature for r in rows)
     )
-    axes.set_xlabel("times as fast as plain decoding (tick: what the passes allow)")
+    axes.set_xlabel("speedup over plain decoding; tick: what the passes allow")
 
 
 def draw_alphas(axes: "Axes", rows: list[Row]) -> None:
     """A line per head, its name at its end."""
     ends = []
     for row in rows:
-        alphas = row["alpha_by_depth"]
+        alphas = enough(row)
         if not alphas:
             continue
         colour = colour_of(row["family"])
         axes.plot(range(1, len(alphas) + 1), alphas, marker="o", color=colour)
         ends.append((len(alphas), alphas[-1], row["family"], colour))
-    top = max((max(row["alpha_by_depth"], default=0.0) for row in rows), default=1.0)
+    top = max((max(enough(row), default=0.0) for row in rows), default=1.0)
     axes.set_ylim(0, max(0.1, 1.1 * top))
     for (x, _, family, colour), y in zip(ends, spaced([e[1] for e in ends], APART * 1.1 * top), strict=True):
         label_line(axes, x, y, family, colour)
@@ -214,6 +215,11 @@ def draw_alphas(axes: "Axes", rows: list[Row]) -> None:
     axes.set_xlim(0.7, deepest + 0.25 * max(deepest, 3))
     axes.set_xlabel("depth of the drafted token on a chain")
     axes.set_ylabel("alpha, given all before")
+
+
+def enough(row: Row) -> list[float]:
+    """alpha by depth, down to where so few drafts were tried that it says little."""
+    return [a for a, n in zip(row["alpha_by_depth"], row["tried_by_depth"], strict=True) if n >= TRIED]
 
 
 def spaced(values: list[float], least: float) -> list[float]:
@@ -240,9 +246,9 @@ def describe(result: dict[str, Any]) -> str:
         if row["own"]
     )
     falls = "; ".join(
-        f"{row['family']} from {row['alpha_by_depth'][0]:.2f} to {row['alpha_by_depth'][-1]:.2f}"
+        f"{row['family']} from {enough(row)[0]:.2f} to {enough(row)[-1]:.2f}"
         for row in chains(rows)
-        if row["alpha_by_depth"]
+        if enough(row)
     )
     return (
         f"Above, a bar per family of drafts: its speedup over plain decoding at temperature {temperature:g} "

@@ -14,10 +14,11 @@ Lines are those of ladder.py; nothing here runs a model. Of a set of prompts, in
     share       speedup / bound
 
 alpha at a depth is conditional: of the drafts at this depth whose predecessors were all accepted, the share
-that was accepted, on a chain; EAGLE's n-alpha (Li et al. 2024, arXiv:2401.15077, section 4) counts so, too. A
-rung with a tree carries the alphas that the same head had on its chain. The textbook alpha takes one
-probability for all depths; its maximum likelihood estimate is all accepted drafts over all that were tried.
-`accepted_by_depth` is the rung's own: the share of its walks that got a child accepted there.
+that was accepted, on a chain (`tried_by_depth`: how many there were); EAGLE's n-alpha (Li et al. 2024,
+arXiv:2401.15077, section 4) counts so, too. A rung with a tree carries the alphas that the same head had on
+its chain. The textbook alpha takes one probability for all depths; its maximum likelihood estimate is all
+accepted drafts over all that were tried. `accepted_by_depth` is the rung's own: the share of its walks that
+got a child accepted there.
 
 The mean over sets is that of the sets' numbers, every set counting alike. Everything is plain data that JSON
 can hold.
@@ -103,13 +104,14 @@ def row(
         "rounds": len(rounds),
         "tau": round(tau, 4),
         "alpha_by_depth": [round(a, 4) for a in alpha_by_depth(chain_walks)],
+        "tried_by_depth": [sum(len(w) > d for w in chain_walks) for d in range(deepest(chain_walks))],
         "alpha": rounded(alpha(chain_walks)),
         "alpha_policy": in_words(on_chain.policy) if on_chain else None,
         "accepted_by_depth": [round(a, 4) for a in alpha_by_depth(walks(runs.values()))],
         "D": round(in_units, 5),
         "D_ms": round(draft_ms, 4),
         "c": round(in_units / rung.policy.depth, 5),
-        "V": {"widths": curve["widths"], "V": curve["V"]},
+        "V": curve,
         "verify": round(verify, 4),
         **measured,
         "bound": round(bound, 4),
@@ -128,14 +130,15 @@ def mean_row(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for key in AVERAGED:
         values = [r[key] for r in rows if r[key] is not None]
         found[key] = round(fmean(values), 4) if values else None
-    for key in ("alpha_by_depth", "accepted_by_depth"):
-        deepest = max(len(r[key]) for r in rows)
-        found[key] = [round(fmean(r[key][d] for r in rows if len(r[key]) > d), 4) for d in range(deepest)]
+    for key, over in (("alpha_by_depth", fmean), ("accepted_by_depth", fmean), ("tried_by_depth", sum)):
+        columns = [
+            [r[key][d] for r in rows if len(r[key]) > d] for d in range(deepest([r[key] for r in rows]))
+        ]
+        found[key] = [round(over(column), 4) for column in columns]
     found["alpha_policy"] = rows[0]["alpha_policy"]
-    found["V"] = {
-        "widths": rows[0]["V"]["widths"],
-        "V": [round(fmean(v), 4) for v in zip(*(r["V"]["V"] for r in rows), strict=True)],
-    }
+    found["V"] = {"widths": rows[0]["V"]["widths"]}
+    for key in ("ms", "V"):
+        found["V"][key] = [round(fmean(v), 4) for v in zip(*(r["V"][key] for r in rows), strict=True)]
     found["share"] = round(found["speedup"] / found["bound"], 4)
     if "identical" in rows[0]:
         found["identical"] = round(sum(r["identical"] * r["prompts"] for r in rows) / found["prompts"], 4)
@@ -187,10 +190,14 @@ def walks(runs: Any) -> list[list[int]]:
 def alpha_by_depth(found: Sequence[Sequence[int]]) -> list[float]:
     """Of the walks that tried children at a depth, the share that took one; from depth 0, the first draft."""
     shares = []
-    for depth in range(max(map(len, found), default=0)):
+    for depth in range(deepest(found)):
         here = [walk[depth] >= 0 for walk in found if len(walk) > depth]
         shares.append(sum(here) / len(here))
     return shares
+
+
+def deepest(found: Sequence[Sequence[int]]) -> int:
+    return max(map(len, found), default=0)
 
 
 def alpha(found: Sequence[Sequence[int]]) -> float | None:
@@ -206,7 +213,7 @@ def curve_of(lines: Sequence[Line]) -> dict[str, Any]:
     """One curve of those of several prompts: per width the median."""
     widths = lines[0]["widths"]
     ms = [median(line["ms"][i] for line in lines) for i in range(len(widths))]
-    return {"widths": widths, "ms": ms, "V": [round(t / ms[0], 4) for t in ms]}
+    return {"widths": widths, "ms": [round(t, 3) for t in ms], "V": [round(t / ms[0], 4) for t in ms]}
 
 
 def speeds(runs: dict[int, Line], plain: dict[int, Line]) -> dict[str, Any]:
@@ -253,8 +260,8 @@ def equality(
     """Of greedy texts: the share of prompts whose tokens are those of plain decoding.
 
     In fp32 texts that part at near-ties only count, and the ties are listed; `differing` are the prompts
-    whose text is another one. In other precisions the places of the first differences stand beside it, and the
-    agreement where it was asked for.
+    whose text is another one. In other precisions the places of the first differences stand beside it, and
+    the agreement where it was asked for.
     """
     checks = {
         line["prompt"]: line

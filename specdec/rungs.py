@@ -140,7 +140,8 @@ def find_family(name: str, models: Path | None) -> Family:
     if folder is None and kind:
         raise SpecdecError(
             f"the family {name} has no head: there is no "
-            f"{(models or DEFAULT_MODELS) / head / 'config.json'}; train it with `specdec train`, or leave it out by --families"
+            f"{(models or DEFAULT_MODELS) / head / 'config.json'}; train it with `specdec train`, or leave "
+            "it out by --families"
         )
     if folder is None:
         raise SpecdecError(
