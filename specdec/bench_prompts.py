@@ -125,10 +125,8 @@ def held_out(count: int, part: int = 0, trained_on: int = TRAINED_ON) -> list[Pr
 
 
 def public_prompts(folder: Path, sets: Collection[str]) -> list[Prompt]:
-    """All prompts of `sets`; without names of the five PUBLIC sets, or if none of them is there, of all."""
-    if not sets and folder.is_dir() and any((folder / f"{name}.jsonl").is_file() for name in PUBLIC):
-        sets = PUBLIC
-    return read_prompts(folder, sets)
+    """All prompts of `sets`; without names of those of PUBLIC that there are, or if there is none, of all."""
+    return read_prompts(folder, sets or [name for name in PUBLIC if (folder / f"{name}.jsonl").is_file()])
 
 
 def evenly(prompts: Sequence[Prompt], per_set: int) -> list[Prompt]:
