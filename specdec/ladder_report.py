@@ -185,13 +185,16 @@ def draw_speedups(axes: "Axes", by_temperature: list[list[Row]]) -> None:
             )
             heat = f"T = {row['temperature']:g}: " if count > 1 else ""
             text = f"{heat}{row['speedup']:.2f}×, tau {row['tau']:.2f}"
-            label_line(axes, max(row["speedup"], row["bound"]), place, text, colour, fontsize=10.5)
+            end = max(
+                row["speedup"], row["bound"], 1
+            )  # beyond the line of plain decoding, which would cross it
+            label_line(axes, end, place, text, colour, fontsize=10.5)
     axes.axvline(1, color=COLOURS["reference"], linewidth=1.2, linestyle="--")
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xlim(
-        left=0, right=1.55 * max(max(r["speedup"], r["bound"]) for rows in by_temperature for r in rows)
+        left=0, right=1.6 * max(max(r["speedup"], r["bound"], 1) for rows in by_temperature for r in rows)
     )
     axes.set_xlabel("speedup over plain decoding; tick: what the passes allow")
 

@@ -11,7 +11,7 @@ Lines are those of ladder.py; nothing here runs a model. Of a set of prompts, in
     c           D over the depth of the tree: the cost of one draft pass, of one drafted token on a chain
     verify      V(m + 1), averaged over the rounds: those at the end of a text draft fewer nodes
     bound       tau / (D + verify): the speedup if nothing took time but the passes
-    share       speedup / bound
+    share       speedup / bound; it may exceed 1 by what plain decoding, too, spends outside its passes
 
 alpha at a depth is conditional: of the drafts at this depth whose predecessors were all accepted, the share
 that was accepted, on a chain (`tried_by_depth`: how many there were); EAGLE's n-alpha (Li et al. 2024,
