@@ -1,10 +1,11 @@
-"""Which tree suits a head: a dozen candidates per kind, of which one decodes held-out prompts the fastest.
+"""Which tree suits a head: a dozen candidates per kind, and the best of them on held-out prompts.
 
-A tree is worth tau / (D + V(m + 1)): the more nodes, the more tokens per verifier call, and the dearer the
-call. Where the best of it lies depends on the head's acceptance by depth and rank, on what its passes cost
-and on V, so on the machine and the precision; all of it is in the speedup of decoding with that tree. So
-every candidate is a rung of a small ladder (ladder.py) on prompts that were never trained on, and that no
-ladder measures. Ties within the noise of such a measurement cost little whichever way they fall.
+A tree is worth tau / (D + V(m + 1)), expected tokens over time: the more nodes, the more tokens per verifier
+call, and the dearer the call. Where the best of it lies depends on the head's acceptance by depth and rank,
+on what its passes cost and on V, so on the machine and the precision. tau and D are those of decoding with
+the candidate, V(n) is timed in between: every candidate is a rung of a small ladder (ladder.py), on prompts
+that were never trained on and that no ladder measures. The speedup itself stands beside it; it says the same
+with the noise of every round in it.
 
 What was chosen lies in the head's `config.json`, under "specdec": "policies", one entry per precision,
 temperature and kind; and the best greedy one in bf16 under "policy", with which the head drafts if nothing
@@ -61,7 +62,7 @@ def candidate_rungs(families: Sequence[Family]) -> list[Rung]:
 
 
 def choose(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Of each family, precision and temperature the row with the highest speedup, the smaller tree of equals.
+    """Of each family, precision and temperature the row with the highest bound, the smaller tree of equals.
 
     rows: as ladder_summary.py makes them, of one set of prompts.
     """
@@ -74,7 +75,7 @@ def choose(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def worth(row: Mapping[str, Any]) -> tuple[float, int]:
-    return row["speedup"], -row["nodes"]
+    return row["bound"], -row["nodes"]
 
 
 def write(family: Family, chosen: Sequence[Mapping[str, Any]], rungs: Sequence[Rung]) -> Path | None:
@@ -95,14 +96,14 @@ def write(family: Family, chosen: Sequence[Mapping[str, Any]], rungs: Sequence[R
             "temperature": row["temperature"],
             "kind": kind_of(policy),
             "policy": policy_to_json(policy),
-            "speedup": row["speedup"],
+            "bound": row["bound"],
         }
         entries[of(entry)] = entry
     own["policies"] = list(entries.values())
     greedy = [e for e in own["policies"] if (e["precision"], e["temperature"]) == ("bf16", 0)]
     if greedy:
         own["policy"] = policy_to_json(
-            policy_from_json(max(greedy, key=lambda entry: entry["speedup"])["policy"])
+            policy_from_json(max(greedy, key=lambda entry: entry["bound"])["policy"])
         )
     part = file.with_name("config.json.part")
     try:

@@ -94,9 +94,9 @@ def conclude(
     """The result: settings and stamp, every candidate's row, and the choices."""
     from specdec.bench import stamp
 
-    named = ("family", "precision", "temperature", "policy", "speedup")
+    named = ("family", "precision", "temperature", "policy", "bound", "speedup")
     return {
-        "what": "candidates in turn with plain decoding on held-out prompts; chosen by speedup",
+        "what": "candidates in turn with plain decoding on held-out prompts; chosen by the highest bound",
         **{key: value for key, value in settings.items() if key not in ("cpu", "commit", "seed", "chosen")},
         **stamp(seed),
         "chosen": [{key: row[key] for key in named} for row in choices],
@@ -120,13 +120,13 @@ def finish(result: dict[str, Any], out: Path, as_json: bool, written: Sequence[s
     for precision, temperature in dict.fromkeys((r["precision"], r["temperature"]) for r in result["rows"]):
         table = new_table(
             f"{precision}, temperature {temperature:g}: the best {SHOWN} of each family",
-            ("method", "", "nodes", "tau", "D", "V(m+1)", "bound", "speedup"),
+            ("method", "", "nodes", "tau", "D", "V(m+1)", "speedup", "bound"),
         )
         own = [r for r in result["rows"] if (r["precision"], r["temperature"]) == (precision, temperature)]
         for family in dict.fromkeys(row["family"] for row in own):
-            ranked = sorted((row for row in own if row["family"] == family), key=lambda r: -r["speedup"])
+            ranked = sorted((row for row in own if row["family"] == family), key=lambda r: -r["bound"])
             for row in ranked[:SHOWN]:
-                digits = {"tau": 2, "D": 3, "verify": 2, "bound": 2, "speedup": 3}
+                digits = {"tau": 2, "D": 3, "verify": 2, "speedup": 2, "bound": 3}
                 cells = (number(row[key], n) for key, n in digits.items())
                 table.add_row(family, row["policy"], str(row["nodes"]), *cells)
         console.print(table, highlight=False)
