@@ -187,7 +187,9 @@ def numbers(value: Any, *shape: int) -> Any:
 
 
 def number_or_nan(value: Any) -> float:
-    """A loss; one that is not finite is a wrong number, not a wrong form."""
+    """A loss; one that is not finite (told as None) is a wrong number, not a wrong form."""
+    if value is None:
+        return math.nan
     if type(value) not in (int, float):
         raise Missed("shape", f"a number expected, got {value!r:.100}")
     return float(value)
