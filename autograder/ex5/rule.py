@@ -2,8 +2,8 @@
 
 A later part calls the ones before it. So its answer is compared with *readings*: each earlier part as the
 student's own function gives it, asked as a black box, or by the rule. One of them must explain the answer.
-Own parts are asked through the instruments of the notebook (asked_loss, watched, slope, ...), which turn lists
-into tensors and say what went into the head. So nothing here needs torch but the readings of a part with
+Own parts are asked through the instruments of the notebook (asked_loss, watched, slope, ...), which turn
+lists into tensors and say what went into the head. So nothing here needs torch but the readings of a part with
 everything written out inside itself (reference.py), and these are tried last.
 
 A batch is a dict of lists: tokens [S], features [S, H], probs [S, V], counted [S], lengths [texts].
@@ -154,7 +154,7 @@ def some_weights(rng: random.Random, vocabulary: int = VOCABULARY, size: int = S
 
 
 def some_batch(rng: random.Random, lengths: Sequence[int], counted: float = 0.7) -> Batch:
-    """A batch of made-up texts in which every token has a different place; the last of the longest text counts."""
+    """A batch of made-up texts; the last row of the longest one counts."""
     rows = sum(lengths)
     batch: Batch = {
         "tokens": [rng.randrange(VOCABULARY) for _ in range(rows)],
@@ -203,6 +203,14 @@ def flat(value: Any) -> Iterator[float]:
         yield float(value)
 
 
+def finite(value: Any) -> bool:
+    """Are all numbers in it finite? A row that sees no key at all has none: its softmax is nan."""
+    try:
+        return all(map(math.isfinite, flat(value)))
+    except (TypeError, ValueError):
+        return False
+
+
 def close(one: Any, other: Any, slack: float = 1e-4) -> bool:
     """Equal up to slack, of the larger of 1 and the number itself."""
     left, right = list(flat(one)), list(flat(other))
@@ -225,11 +233,14 @@ class Undefined(Exception):
 def own(student: Student, part: str, name: str, *args: Any) -> Any:
     """Ask an instrument for what an earlier part of the student gives; Undefined where it gives nothing."""
     try:
-        return student.call(name, *args)
+        value = student.call(name, *args)
     except NoAnswer:
         raise Undefined(part) from None
     except Died:
         raise Blocked(part) from None
+    if not finite(value):
+        raise Undefined(part)
+    return value
 
 
 def own_shift(student: Student) -> Shift:

@@ -1,6 +1,7 @@
 """Checks of tasks 1 and 2: the mask, the positions, the shift."""
 
 import random
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -74,8 +75,18 @@ def test_positions_begin_anew_in_every_text_and_move_with_the_step(student: Stud
                 raise Missed("positions", f"{lengths}, step {step}: {got}")
 
 
-def shifted(student: Student, seed: int) -> list[tuple[list[int], int, list, list]]:
-    """(lengths, by, the student's result, the right one): tokens, probabilities and bools, none of them zero."""
+class Shifted(NamedTuple):
+    """One question, the student's answer and the right one."""
+
+    lengths: list[int]
+    by: int
+    values: list[Any]
+    got: list[Any]
+    right: list[Any]
+
+
+def shifted(student: Student, seed: int) -> list[Shifted]:
+    """Shifts of tokens, probabilities and bools, none of them zero."""
     rng, asked = random.Random(seed), []
     for lengths in batches(seed):
         rows = sum(lengths)
@@ -84,7 +95,7 @@ def shifted(student: Student, seed: int) -> list[tuple[list[int], int, list, lis
             shape = (rows, 2) if isinstance(values[0], list) else (rows,)
             for by in range(5):
                 got = numbers(student.call("asked_shift", values, lengths, by), *shape)
-                asked.append((lengths, by, got, shift_rule(values, lengths, by)))
+                asked.append(Shifted(lengths, by, values, got, shift_rule(values, lengths, by)))
     return asked
 
 
@@ -95,7 +106,7 @@ def is_kept(lengths: list[int], by: int) -> list[bool]:
 
 @pytest.mark.check("shift", points=1)
 def test_row_t_is_what_was_at_t_plus_by(student: Student) -> None:
-    for lengths, by, got, right in shifted(student, 5202):
+    for lengths, by, _, got, right in shifted(student, 5202):
         for t, kept in enumerate(is_kept(lengths, by)):
             if kept and not close(got[t], right[t]):
                 raise Missed("shift", f"{lengths} by {by}: row {t} is {got[t]}")
@@ -105,18 +116,18 @@ def test_row_t_is_what_was_at_t_plus_by(student: Student) -> None:
 def test_nothing_comes_from_beyond_the_end_of_a_text(student: Student) -> None:
     """One that moves the other way has its zeros at the beginnings, and is not asked for others."""
     asked = shifted(student, 5203)
-    if all(close(got, other_way(right, lengths, by)) for lengths, by, got, right in asked):
+    if all(close(one.got, other_way(one)) for one in asked):
         return
-    for lengths, by, got, right in asked:
+    for lengths, by, _, got, right in asked:
         for t, kept in enumerate(is_kept(lengths, by)):
             if not kept and not close(got[t], right[t]):
                 raise Missed("shift-ends", f"{lengths} by {by}: row {t} is {got[t]}")
 
 
-def other_way(right: list, lengths: list[int], by: int) -> list:
-    """Row t + by is what the right answer has at row t."""
-    result, rows = [nothing(row) for row in right], range(len(right))
-    for t, kept in zip(rows, is_kept(lengths, by), strict=True):
+def other_way(asked: Shifted) -> list[Any]:
+    """Row t + by is row t of the values."""
+    result = [nothing(row) for row in asked.values]
+    for t, kept in enumerate(is_kept(asked.lengths, asked.by)):
         if kept:
-            result[t + by] = right[t]
+            result[t + asked.by] = asked.values[t]
     return result

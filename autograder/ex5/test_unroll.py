@@ -1,7 +1,7 @@
 """Checks of task 4: what goes into each call of the head, and how far the gradient comes.
 
-The instrument `watched` notes the calls. Gradients are compared with differences of the student's own unrolling,
-so whatever else is wrong in it costs nothing here.
+The instrument `watched` notes the calls. Gradients are compared with differences of the student's own
+unrolling, so whatever else is wrong in it costs nothing here.
 """
 
 import random
@@ -15,6 +15,8 @@ from autograder.ex5.rule import (
     Weights,
     ask,
     close,
+    finite,
+    flat,
     mask_rule,
     numbers,
     own,
@@ -41,7 +43,7 @@ def cases(seed: int) -> list[Case]:
 
 
 def watch(student: Student, case: Case) -> dict[str, Any]:
-    """The logits and the calls; a blocked part is one that raises, or one whose answer the head cannot take."""
+    """The logits and the calls; Blocked by an earlier part whose answer the head cannot take."""
     weights, batch, steps = case
     try:
         told = ask(student, EARLIER, "watched", weights, batch, steps)
@@ -49,6 +51,8 @@ def watch(student: Student, case: Case) -> dict[str, Any]:
         if error.idea != "not-written":
             block_on_own_parts(student, batch["lengths"], steps)
         raise
+    if not finite(told):
+        block_on_own_parts(student, batch["lengths"], steps)
     if len(told["calls"]) != steps or len(told["logits"]) != steps:
         raise Missed(
             "unroll-calls", f"{len(told['calls'])} calls, {len(told['logits'])} logits for {steps} steps"
@@ -60,7 +64,9 @@ def block_on_own_parts(student: Student, lengths: list[int], steps: int) -> None
     rows = sum(lengths)
     try:
         mask = own(student, "ttt_mask", "ttt_mask", lengths, steps)
-        numbers(mask, rows, steps * rows)
+        seen = numbers(mask, rows, steps * rows)
+        if not all(any(row[:rows]) for row in seen):  # the softmax of nothing
+            raise Blocked("ttt_mask")
     except (Undefined, Missed):
         raise Blocked("ttt_mask") from None
     try:
@@ -142,26 +148,20 @@ def test_the_gradient_of_the_last_step_reaches_all_others(student: Student) -> N
         gradient = ask(student, EARLIER, "pulled", weights, batch, steps, pull)
         for name, matrix in weights.items():
             way = [[rng.gauss(0, 1) for _ in row] for row in matrix]
-            size = sum(x * x for row in way for x in row) ** 0.5
+            size = dot(way, way) ** 0.5
             way = [[x / size for x in row] for row in way]
-
-            def pulled(by: float, name: str = name, way: list = way) -> float:
-                """The sum of pull * logits of the last step, with one matrix moved."""
+            ends = []
+            for by in (-2 * STEP, -STEP, STEP, 2 * STEP):
                 moved = [
-                    [w + by * d for w, d in zip(*rows, strict=True)]
-                    for rows in zip(weights[name], way, strict=True)
+                    [w + by * d for w, d in zip(*rows, strict=True)] for rows in zip(matrix, way, strict=True)
                 ]
                 told = student.call("watched", {**weights, name: moved}, batch, steps)
-                return sum(
-                    p * z
-                    for rows in zip(pull, told["logits"][-1], strict=True)
-                    for p, z in zip(*rows, strict=True)
-                )
+                ends.append(dot(pull, told["logits"][-1]))
+            slope = (8 * (ends[2] - ends[1]) - (ends[3] - ends[0])) / (12 * STEP)  # exact to the fourth order
+            told_slope = dot(gradient[name], way)
+            if abs(told_slope - slope) > 0.01 + 0.01 * abs(slope):
+                raise Missed("unroll-gradient", f"{name} of {lengths}: {told_slope}, by differences {slope}")
 
-            near, far = pulled(STEP) - pulled(-STEP), pulled(2 * STEP) - pulled(-2 * STEP)
-            slope = (8 * near - far) / (12 * STEP)  # exact to the fourth order
-            told = sum(
-                g * d for rows in zip(gradient[name], way, strict=True) for g, d in zip(*rows, strict=True)
-            )
-            if abs(told - slope) > 0.01 + 0.01 * abs(slope):
-                raise Missed("unroll-gradient", f"{name} of {lengths}: {told}, by differences {slope}")
+
+def dot(one: Any, other: Any) -> float:
+    return sum(a * b for a, b in zip(flat(one), flat(other), strict=True))
