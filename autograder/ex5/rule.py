@@ -3,8 +3,11 @@
 A later part calls the ones before it. So its answer is compared with *readings*: each earlier part as the
 student's own function gives it, asked as a black box, or by the rule. One of them must explain the answer.
 Own parts are asked through the instruments of the notebook (asked_loss, watched, slope, ...), which turn
-lists into tensors and say what went into the head. So nothing here needs torch but the readings of a part with
-everything written out inside itself (reference.py), and these are tried last.
+lists into tensors and say what went into the head. So nothing here needs torch but the readings of a part
+with everything written out inside itself (reference.py), and these are tried last.
+
+No check of this exercise is statistical: every answer is a number that follows from its inputs, and the
+slack of a comparison is for the rounding of single precision.
 
 A batch is a dict of lists: tokens [S], features [S, H], probs [S, V], counted [S], lengths [texts].
 """

@@ -68,9 +68,7 @@ def slopes(student: Student, batches: list[Batch], steps: int) -> Any:
     """The gradients that the student's own unrolling and loss give."""
 
     def gradients(now: Weights, update: int) -> Weights:
-        told = own(
-            student, "multi_step_loss", "slope", now, batches[order[update] if order else update], steps
-        )
+        told = own(student, "multi_step_loss", "slope", now, batches[update], steps)
         return told["gradient"]
 
     return gradients

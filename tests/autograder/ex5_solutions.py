@@ -24,7 +24,16 @@ OPTIMIZER = "    optimizer = torch.optim.Adam(head.parameters(), lr=rate)\n"
 OVERLAP = "overlap = torch.minimum(p, q).sum(-1)"
 RATE = "float((alive * overlap)[rows].sum() / alive[rows].sum())"
 ALIVE = "(p.gather(1, x) / q.gather(1, x).clamp_min(1e-9)).clamp(max=1)[:, 0]"
-HEADS = '    heads = {"without": train(make_head(), batches, 1, rate), "with": train(make_head(), batches, steps, rate)}\n'
+HEADS = (
+    '    heads = {"without": train(make_head(), batches, 1, rate), '
+    '"with": train(make_head(), batches, steps, rate)}\n'
+)
+ONE_HEAD = """
+    head = make_head()
+    without = acceptance(train(head, batches, 1, rate), held_out, steps)
+    return {"without": without, "with": acceptance(train(head, batches, steps, rate), held_out, steps)}
+"""
+REPEATED = "    result = torch.cat([one[-1:].expand_as(one) for one in values.split(lengths)]).clone()\n"
 
 DETACHED_LOSS = edited("loss-code", ("return total / weights", "return (total / weights).detach()"))
 PER_TEXT = """
@@ -116,14 +125,7 @@ WRONG: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"shift-ends": "shift-ends"},
     ),
     "the last row is repeated": (
-        edited(
-            "shift-code",
-            (
-                SHIFTED,
-                SHIFTED
-                + "    result = torch.cat([one[-1:].expand_as(one) for one in values.split(lengths)]).clone()\n",
-            ),
-        ),
+        edited("shift-code", (SHIFTED, SHIFTED + REPEATED)),
         {"shift-ends": "shift-ends"},
     ),
     "M25, targets stand still": (
@@ -339,13 +341,7 @@ WRONG: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"acceptance-alive": "acceptance-alive"},
     ),
     "the same head trained twice": (
-        edited(
-            "train-code",
-            (
-                HEADS,
-                "    head = make_head()\n    one = acceptance(train(head, batches, 1, rate), held_out, steps)\n    return {'without': one, 'with': acceptance(train(head, batches, steps, rate), held_out, steps)}\n",
-            ),
-        ),
+        edited("train-code", (HEADS, ONE_HEAD.lstrip("\n"))),
         {"compare": "compare"},
     ),
     "measured on a text that was trained on": (
@@ -365,5 +361,268 @@ WRONG: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "both with all steps": (
         edited("train-code", ("batches, 1, rate)", "batches, steps, rate)")),
         {"compare": "compare"},
+    ),
+}
+
+
+# -- right ---------------------------------------------------------------------------------------------------
+
+LOOPS = {
+    "mask_code": """
+def ttt_mask(lengths, steps):
+    rows, result = sum(lengths), []
+    begin = 0
+    for n in lengths:
+        for place in range(n):
+            row = [0] * rows
+            for key in range(begin, begin + place + 1):
+                row[key] = 1
+            for step in range(1, steps):
+                row += [1 if key == begin + place else 0 for key in range(rows)]
+            result.append(row)
+        begin += n
+    return torch.tensor(result) == 1
+""",
+    "shift_code": """
+def positions(lengths, step):
+    result = []
+    for n in lengths:
+        for place in range(n):
+            result.append(place + step)
+    return torch.tensor(result)
+
+def shift(values, lengths, by):
+    result = values.clone()
+    begin = 0
+    for n in lengths:
+        for row in range(begin, begin + n):
+            if row + by < begin + n:
+                result[row] = values[row + by]
+            else:
+                result[row] = 0
+        begin += n
+    return result
+""",
+    "loss_code": """
+def multi_step_loss(logits, probs, counted, lengths):
+    losses, weights = [], []
+    for k in range(len(logits)):
+        costs, begin = [], 0
+        for n in lengths:
+            for t in range(begin, begin + n):
+                i = t + k + 1
+                if i < begin + n and counted[i]:
+                    costs.append(-torch.dot(probs[i], torch.log_softmax(logits[k][t], 0)))
+            begin += n
+        if costs:
+            losses.append(torch.stack(costs).mean())
+            weights.append(0.8 ** k)
+    return sum(w * one for w, one in zip(weights, losses)) / sum(weights)
+""",
+}
+VECTORISED = {
+    "mask_code": """
+def text_and_place(lengths):
+    text = torch.tensor([number for number, n in enumerate(lengths) for _ in range(n)])
+    place = torch.tensor([place for n in lengths for place in range(n)])
+    return text, place
+
+def ttt_mask(lengths, steps):
+    text, place = text_and_place(lengths)
+    same = torch.eq(text.unsqueeze(0), text.unsqueeze(1))
+    causal = place.unsqueeze(0) <= place.unsqueeze(1)
+    own = same & (place.unsqueeze(0) == place.unsqueeze(1))
+    return torch.hstack((same & causal, own.repeat(1, steps - 1)))
+""",
+    "shift_code": """
+def positions(lengths, step):
+    return text_and_place(lengths)[1] + step
+
+def shift(values, lengths, by):
+    text, _ = text_and_place(lengths)
+    source = torch.arange(len(text)) + by
+    inside = source < len(text)
+    source = source.clamp(max=len(text) - 1)
+    inside = inside & (text[source] == text)
+    moved = values[source]
+    return torch.where(inside.reshape(-1, *[1] * (values.ndim - 1)), moved, torch.zeros_like(moved))
+""",
+    "loss_code": """
+def multi_step_loss(logits, probs, counted, lengths):
+    targets = torch.stack([shift(probs, lengths, k) for k in range(1, len(logits) + 1)])
+    rows = torch.stack([shift(counted, lengths, k) for k in range(1, len(logits) + 1)]).float()
+    cost = -(targets * torch.stack(list(logits)).log_softmax(-1)).sum(-1)
+    weight = DECAY ** torch.arange(len(logits)) * (rows.sum(1) > 0)
+    means = (cost * rows).sum(1) / rows.sum(1).clamp(min=1)
+    return (weight * means).sum() / weight.sum()
+""",
+}
+PADDED = {
+    "shift_code": """
+def positions(lengths, step):
+    return torch.hstack([torch.arange(step, n + step) for n in lengths])
+
+def shift(values, lengths, by):
+    moved = []
+    for text in torch.split(values, lengths):
+        tail = torch.zeros((min(by, len(text)), *values.shape[1:]), dtype=values.dtype)
+        moved.append(torch.cat((text[by:], tail)))
+    return torch.cat(moved)
+""",
+    "loss_code": """
+def multi_step_loss(logits, probs, counted, lengths):
+    weighted, weights = 0, 0
+    for step, scores in enumerate(logits, start=1):
+        counts = shift(counted, lengths, step)
+        if not counts.any():
+            continue
+        loss = nn.functional.cross_entropy(scores[counts], shift(probs, lengths, step)[counts])
+        weighted, weights = weighted + loss * DECAY**step, weights + DECAY**step
+    return weighted / weights
+""",
+}
+CALLED_BY_NAME = {
+    "unroll_code": """
+def unroll(head, tokens, features, lengths, steps):
+    def go(k, hidden, past):
+        if k == steps:
+            return []
+        mask = ttt_mask(lengths, k + 1)
+        inputs = dict(tokens=shift(tokens, lengths, k + 1), positions=positions(lengths, k), mask=mask)
+        hidden, past = head.forward(hidden=hidden, past=past, **inputs)
+        return [head.logits(hidden), *go(k + 1, hidden, past)]
+
+    return go(0, features, [])
+""",
+}
+CLASSES = {
+    "train_code": """
+class Trainer:
+    def __init__(self, head, rate):
+        self.head, self.optimizer = head, torch.optim.Adam([*head.parameters()], rate)
+
+    def update(self, batch, steps):
+        self.head.zero_grad(set_to_none=True)
+        keys = ("tokens", "features", "lengths")
+        logits = unroll(self.head, *(batch[key] for key in keys), steps)
+        multi_step_loss(logits, batch["probs"], batch["counted"], batch["lengths"]).backward()
+        self.optimizer.step()
+
+def train(head, batches, steps, rate):
+    trainer = Trainer(head, rate)
+    for batch in batches:
+        trainer.update(batch, steps)
+    return trainer.head
+
+@torch.no_grad()
+def acceptance(head, batch, depth):
+    lengths, result = batch["lengths"], []
+    steps = unroll(head, batch["tokens"], batch["features"], lengths, depth)
+    weight = [1.0] * sum(lengths)
+    for k, scores in enumerate(steps):
+        p = torch.softmax(scores, dim=1).tolist()
+        top = bottom = 0.0
+        begin = 0
+        for n in lengths:
+            for t in range(begin, begin + n - k - 1):
+                q = batch["probs"][t + k + 1].tolist()
+                if batch["counted"][t + k + 1]:
+                    top += weight[t] * (1 - sum(abs(a - b) for a, b in zip(p[t], q)) / 2)
+                    bottom += weight[t]
+                if t + k + 2 < begin + n:
+                    x = int(batch["tokens"][t + k + 2])
+                    weight[t] *= min(1, p[t][x] / q[x])
+            begin += n
+        result.append(top / bottom)
+    return tuple(result)
+
+def compare(make_head, batches, held_out, steps, rate):
+    result = {}
+    for name, k in (("with", steps), ("without", 1)):
+        head = make_head()
+        train(head, batches, k, rate)
+        result[name] = acceptance(head, held_out, steps)
+    return result
+""",
+}
+CHATTY = {
+    "train_code": """
+import sys
+import numpy as np
+import matplotlib.pyplot as plt
+
+def train(head, batches, steps, rate):
+    losses = []
+    optimizer = torch.optim.Adam(head.parameters(), rate)
+    for number, batch in enumerate(batches):
+        optimizer.zero_grad()
+        logits = unroll(head, batch["tokens"], batch["features"], batch["lengths"], steps)
+        loss = multi_step_loss(logits, batch["probs"], batch["counted"], batch["lengths"])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        print(f"{number}: {losses[-1]:.3f}", file=sys.stderr)
+    plt.plot(losses)
+    plt.close()
+
+def acceptance(head, batch, depth):
+    with torch.no_grad():
+        logits = unroll(head, batch["tokens"], batch["features"], batch["lengths"], depth)
+    lengths, alive, rates = batch["lengths"], np.ones(sum(batch["lengths"])), []
+    for k, scores in enumerate(logits):
+        p = scores.softmax(-1).numpy().astype(np.float64)
+        q = shift(batch["probs"], lengths, k + 1).numpy()
+        rows = shift(batch["counted"], lengths, k + 1).numpy()
+        rates.append(np.average(np.minimum(p, q).sum(1)[rows], weights=alive[rows]))
+        x = shift(batch["tokens"], lengths, k + 2).numpy()
+        at = np.arange(len(x))
+        alive *= np.minimum(1, p[at, x] / np.maximum(q[at, x], 1e-12))
+        print("depth", k + 1, rates[-1])
+    return np.array(rates)
+
+def compare(make_head, batches, held_out, steps, rate):
+    print("let us see")
+    one, other = make_head(), make_head()
+    train(one, batches, 1, rate)
+    train(other, batches, steps, rate)
+    return {"without": acceptance(one, held_out, steps), "with": acceptance(other, held_out, steps)}
+""",
+}
+# Each changes some cells; the others are the reference's.
+RIGHT: dict[str, dict[str, str]] = {
+    "loops over rows": LOOPS,
+    "vectorised, with a helper": VECTORISED,
+    "text by text, and cross_entropy": PADDED,
+    "recursion, and arguments by name": CALLED_BY_NAME,
+    "a class, tuples and total variation": CLASSES,
+    "NumPy, prints, stderr and a plot": CHATTY,
+    "all of it another way": {**VECTORISED, **CALLED_BY_NAME, **CLASSES},
+}
+
+# A part with everything written out inside itself, on an earlier part that is wrong.
+INSIDE = {
+    "train_code": """
+def right_shift(values, lengths, by):
+    result, start = torch.zeros_like(values), 0
+    for n in lengths:
+        if by < n:
+            result[start : start + n - by] = values[start + by : start + n]
+        start += n
+    return result
+
+def right_loss(logits, batch):
+    total, weights = 0.0, 0.0
+    for k, scores in enumerate(logits):
+        q = right_shift(batch["probs"], batch["lengths"], k + 1)
+        rows = right_shift(batch["counted"], batch["lengths"], k + 1)
+        if rows.any():
+            total = total - 0.8**k * (q[rows] * scores[rows].log_softmax(-1)).sum(-1).mean()
+            weights += 0.8**k
+    return total / weights
+
+"""
+    + BANK.solutions["train-code"].replace(
+        'multi_step_loss(logits, batch["probs"], batch["counted"], batch["lengths"])',
+        "right_loss(logits, batch)",
     ),
 }
