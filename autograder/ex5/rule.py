@@ -92,10 +92,12 @@ def rates_of(
     batch: Batch,
     shift: Shift = shift_rule,
     rows_at: Callable[[int], list[Any]] | None = None,
+    weighted: bool = True,
 ) -> list[float]:
     """The acceptance rate at each depth, among the chains that got that far.
 
-    rows_at(k): the rows that count in step k, where these are not the shifted ones.
+    rows_at(k): the rows that count in step k, where these are not the shifted ones. weighted=False takes all
+    chains alike.
     """
     lengths, alive, rates = batch["lengths"], [1.0] * len(batch["tokens"]), []
     for k, step in enumerate(logits):
@@ -106,6 +108,8 @@ def rates_of(
         overlaps = [overlap(*pair) for pair in zip(p, q, strict=True)]
         rates.append(sum(w * o for w, o in zip(counts, overlaps, strict=True)) / (sum(counts) or 1.0))
         x = shift(batch["tokens"], lengths, k + 2)
+        if not weighted:
+            continue
         alive = [w * min(1.0, p[t][int(x[t])] / max(q[t][int(x[t])], 1e-9)) for t, w in enumerate(alive)]
     return rates
 
@@ -136,6 +140,11 @@ def adam(
 
 
 # -- cases ---------------------------------------------------------------------------------------------------
+
+
+def seeded(seed: int) -> random.Random:
+    """The generator of one check's hidden inputs."""
+    return random.Random(seed)
 
 
 def some_weights(rng: random.Random, vocabulary: int = VOCABULARY, size: int = SIZE) -> Weights:

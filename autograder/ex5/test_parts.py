@@ -1,17 +1,16 @@
 """Checks of tasks 1 and 2: the mask, the positions, the shift."""
 
-import random
 from typing import Any, NamedTuple
 
 import pytest
 
-from autograder.ex5.rule import close, nothing, numbers, positions_rule, shift_rule, text_of
+from autograder.ex5.rule import close, nothing, numbers, positions_rule, seeded, shift_rule, text_of
 from autograder.student import Missed, Student
 
 
 def batches(seed: int) -> list[list[int]]:
     """Lengths: one text, texts of one row, ragged ones, the longest first and last."""
-    rng = random.Random(seed)
+    rng = seeded(seed)
     ragged = [[rng.randint(1, 6) for _ in range(rng.randint(2, 5))] for _ in range(4)]
     return [[1], [rng.randint(4, 6)], [1, 1, 1], [5, 1, 2], [2, 3, 6], *ragged]
 
@@ -87,7 +86,7 @@ class Shifted(NamedTuple):
 
 def shifted(student: Student, seed: int) -> list[Shifted]:
     """Shifts of tokens, probabilities and bools, none of them zero."""
-    rng, asked = random.Random(seed), []
+    rng, asked = seeded(seed), []
     for lengths in batches(seed):
         rows = sum(lengths)
         tokens = rng.sample(range(1, 90), rows)
