@@ -166,7 +166,8 @@ def some_weights(rng: random.Random, vocabulary: int = VOCABULARY, size: int = S
 
 
 def some_batch(rng: random.Random, lengths: Sequence[int], counted: float = 0.7) -> Batch:
-    """A batch of made-up texts; the last row of the longest one counts."""
+    """A batch of made-up texts. The first and the last row of the longest one count, so that some row does at
+    every depth, whichever way a student's shift goes."""
     rows = sum(lengths)
     batch: Batch = {
         "tokens": [rng.randrange(VOCABULARY) for _ in range(rows)],
@@ -176,7 +177,8 @@ def some_batch(rng: random.Random, lengths: Sequence[int], counted: float = 0.7)
         "lengths": list(lengths),
     }
     longest = max(range(len(lengths)), key=lambda text: lengths[text])
-    batch["counted"][sum(lengths[: longest + 1]) - 1] = True
+    end = sum(lengths[: longest + 1])
+    batch["counted"][end - 1] = batch["counted"][end - lengths[longest]] = True
     return batch
 
 

@@ -182,7 +182,7 @@ def test_steps_are_weighted_and_divided_by_the_weights(student: Student) -> None
         raise Missed("loss-normalised", f"{base} for three steps, {alone} for one")
     short = long_texts([3])
     begun, ended = (value(student, flat_logits(k, 3, V), short) for k in (1, 5))
-    # A sum over rows in place of their mean, or a division by all rows, halves the second step: named elsewhere.
+    # A sum over rows, or a division by all of them, halves the second step: that is named elsewhere.
     if not any(close(ended, right, 0.01) for right in (begun, begun * 1.4 / 1.8, *with_ended_rows(5, 3))):
         raise Missed("loss-empty", f"{ended} with empty steps, {begun} without")
     exact(student)
