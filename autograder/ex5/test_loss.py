@@ -8,6 +8,7 @@ steps on long texts with one target everywhere, where it hardly matters which ro
 import math
 import random
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -47,7 +48,8 @@ def taken_apart(student: Student, batch: Batch, steps: int) -> list[list[list[fl
     """[steps, S, V]: share of each row in the loss times its target."""
     rows = sum(batch["lengths"])
     logits = flat_logits(steps, rows, V)
-    base, result = value(student, logits, batch), []
+    base = value(student, logits, batch)
+    result: list[list[list[float]]] = []
     for step in logits:
         result.append([])
         for row in step:
@@ -92,7 +94,7 @@ def test_the_target_is_the_distribution_k_plus_1_rows_further_on(student: Studen
                             return False
             return True
 
-        if judge(lambda shift=shift: holds(shift) for shift in shifts(student)):
+        if judge(partial(holds, shift) for shift in shifts(student)):
             continue
         if holds(next(shifts(student)), hard=True):
             raise Missed("loss-hard")
@@ -117,7 +119,7 @@ def test_the_rows_that_count_move_with_the_targets(student: Student) -> None:
                 if any(step)  # a step that is left out altogether is a matter of its weight
             )
 
-        if not judge(lambda shift=shift: holds(shift) for shift in shifts(student)):
+        if not judge(partial(holds, shift) for shift in shifts(student)):
             raise Missed("loss-mask", f"{batch}: {counting}")
     # A text that has ended: its row has no target, so it costs nothing, but it must not be divided by either.
     last = a_batch(seeded(5304), [4], lambda t: t >= 2)
@@ -141,6 +143,10 @@ def long_texts(lengths: list[int], counted: Callable[[int], bool] = lambda t: Tr
 def logits_with(steps: int, rows: int, bumped: Callable[[int, int], bool]) -> list:
     """Scores of 0, but 3 for the target in some rows of some steps."""
     return [[[BUMP * bumped(k, t), 0.0, 0.0] for t in range(rows)] for k in range(steps)]
+
+
+def is_step(one: int, k: int, t: int) -> bool:
+    return k == one
 
 
 @pytest.mark.check("loss-tokens", points=1)
@@ -168,8 +174,7 @@ def test_steps_are_weighted_and_divided_by_the_weights(student: Student) -> None
     texts = long_texts([rows])
     base = value(student, logits_with(steps, rows, lambda k, t: False), texts)
     shares = [
-        base - value(student, logits_with(steps, rows, lambda k, t, one=one: k == one), texts)
-        for one in range(steps)
+        base - value(student, logits_with(steps, rows, partial(is_step, one)), texts) for one in range(steps)
     ]
     total = sum(shares)
     if not math.isfinite(total) or total <= 0:
@@ -212,7 +217,7 @@ def exact(student: Student) -> None:
         def holds(shift: Shift, batch: Batch = batch, logits: list = logits, got: float = got) -> bool:
             return close(got, loss_of(logits, batch, shift))
 
-        if judge(lambda shift=shift, holds=holds: holds(shift) for shift in shifts(student)):
+        if judge(partial(holds, shift) for shift in shifts(student)):
             continue
         for test in (
             test_the_target_is_the_distribution_k_plus_1_rows_further_on,

@@ -11,7 +11,8 @@ from bank import Bank
 from ex5_solutions import INSIDE, RIGHT, WRONG
 from grading import Graded, run_cli
 
-from autograder.ex5 import reference, rule
+from autograder import intake
+from autograder.ex5 import reference, rule, test_loss, test_parts, test_run, test_unroll
 from autograder.exercises import template
 
 BANK = Bank("ex5")
@@ -141,6 +142,14 @@ def test_pasting_the_library_earns_less_than_two_fifths(module: str) -> None:
         assert earned < 0.4 * sum(BANK.points.values()), name
 
 
+def test_the_experiment_is_left_out_by_the_grader() -> None:
+    cells = BANK.solved()["cells"]
+    (experiment,) = (cell for cell in cells if "experiment" in cell["metadata"].get("tags", []))
+    assert "setup" in experiment["metadata"]["tags"]  # what both graders leave out
+    parsed = intake.parse(BANK.solved(), template(BANK.exercise))
+    assert "".join(experiment["source"]) not in [source for _, source in parsed.cells]
+
+
 @pytest.mark.sandbox
 def test_both_graders_agree_and_the_explanation_waits_for_its_reader(
     tmp_path_factory: pytest.TempPathFactory,
@@ -148,7 +157,6 @@ def test_both_graders_agree_and_the_explanation_waits_for_its_reader(
     folder, out = tmp_path_factory.mktemp("class"), tmp_path_factory.mktemp("out")
     handed_in = {
         "reference": BANK.solved(),
-        "empty": BANK.released(),
         "m24": BANK.solved(**WRONG["M24, features at every step"][0]),
         "silent": BANK.solved(**RIGHT["loops over rows"], explanation="YOUR ANSWER HERE"),
     }
@@ -160,7 +168,6 @@ def test_both_graders_agree_and_the_explanation_waits_for_its_reader(
     }
     assert scores == {
         "reference": (17, 17, 3),
-        "empty": (0, 0, 0),
         "m24": (16, 16, 3),
         "silent": (17, 17, 0),
     }
@@ -255,6 +262,16 @@ def test_the_reference_in_torch_agrees_with_the_notebook_and_with_differences() 
             moved[i][j] += by
             ends.append(reference.loss({**weights, name: moved}, batch, 3))
         assert gradient[name][i][j] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("salt", ["one", "another", "a third"])
+def test_other_hidden_inputs_give_the_same_verdicts(salt: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (test_parts, test_loss, test_unroll, test_run):
+        monkeypatch.setattr(module, "seeded", lambda seed: random.Random(f"{salt}:{seed}"))
+    assert BANK.lost(BANK.solved()) == {}
+    for name in random.Random(salt).sample(sorted(WRONG), 6):
+        changes, expected = WRONG[name]
+        assert BANK.lost(BANK.solved(**changes)) == expected, name
 
 
 def test_no_check_depends_on_luck() -> None:
