@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from specdec.bench_command import bench
+from specdec.bench_command import at_least_one, bench
 from specdec.errors import SpecdecError
 from specdec.policy import Policy, Static, chain, static
 from specdec.sampling import Sampling
@@ -43,12 +43,6 @@ class Precision(StrEnum):
     fp32 = "fp32"
     bf16 = "bf16"
     int4 = "int4"
-
-
-def at_least_one(value: int | None) -> int | None:
-    if value is not None and value < 1:
-        raise typer.BadParameter(f"{value} is below 1")
-    return value
 
 
 @app.callback(invoke_without_command=True)

@@ -14,7 +14,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from specdec.commands import Precision, app, at_least_one
+from specdec.bench_command import at_least_one
+from specdec.commands import Precision, app
 
 if TYPE_CHECKING:
     from specdec.train import data as texts

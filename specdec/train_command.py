@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from specdec.commands import app, at_least_one
+from specdec.bench_command import at_least_one
+from specdec.commands import app
 
 if TYPE_CHECKING:
     from specdec.policy import Policy
