@@ -22,6 +22,7 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
 from specdec.errors import SpecdecError
+from specdec.files import write_json
 
 if TYPE_CHECKING:
     from specdec.verifier import Verifier
@@ -160,9 +161,7 @@ def stamp(seed: int) -> dict[str, Any]:
 def write_result(name: str, result: dict[str, Any], folder: Path) -> Path:
     """Write `folder`/<name>.json atomically and return its path."""
     path = folder / f"{name}.json"
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    os.replace(part, path)
+    write_json(path, result)
     return path
 
 

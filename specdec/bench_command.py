@@ -17,6 +17,7 @@ import typer.core
 
 from specdec.compete import Method, Row, compete, ours, part_of, resume, schedule
 from specdec.errors import SpecdecError
+from specdec.files import check_writable
 from specdec.peers import METHODS as PEER_METHODS
 from specdec.peers import build_peer, check_peer, describe_peer
 
@@ -161,8 +162,6 @@ def chosen(methods: str, peers: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def check_out(out: Path, plot: Path | None) -> None:
     """Raise SpecdecError now if a file cannot be written, rather than when all is measured."""
-    from specdec.commands import check_writable
-
     check_writable(out)
     if out.suffix != ".json":
         raise SpecdecError(f"--out must end in .json, got {out}")

@@ -6,7 +6,6 @@ immediate and `specdec demo` works without torch.
 """
 
 import json
-import os
 import sys
 from enum import StrEnum
 from functools import partial
@@ -19,6 +18,7 @@ from rich.console import Console
 
 from specdec.bench_command import at_least_one, bench
 from specdec.errors import SpecdecError
+from specdec.files import check_writable
 from specdec.policy import Policy, Static, chain, static
 from specdec.sampling import Sampling
 from specdec.terminal import Writer
@@ -228,12 +228,6 @@ def read_tree(text: str) -> Static:
         raise
     except ValueError:
         raise SpecdecError(f"--tree is {text!r}, but must be children per depth, as in 2,2,2") from None
-
-
-def check_writable(file: Path) -> None:
-    """Raise SpecdecError now if `file` cannot be written, rather than when all is decoded."""
-    if not file.parent.is_dir() or not os.access(file.parent, os.W_OK) or file.is_dir():
-        raise SpecdecError(f"cannot write {file}: its folder must exist and be writable, and it no folder")
 
 
 def read_text(file: str) -> str:

@@ -14,8 +14,6 @@ is said.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from typing import Any
 from specdec.checkpoint import read_json
 from specdec.drafts.store import policy_from_json, policy_to_json
 from specdec.errors import SpecdecError
+from specdec.files import write_json
 from specdec.policy import Policy, chain, dynamic, static
 from specdec.rungs import Family, Rung, kind_of
 
@@ -105,10 +104,8 @@ def write(family: Family, chosen: Sequence[Mapping[str, Any]], rungs: Sequence[R
         own["policy"] = policy_to_json(
             policy_from_json(max(greedy, key=lambda entry: entry["bound"])["policy"])
         )
-    part = file.with_name("config.json.part")
     try:
-        part.write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
-        os.replace(part, file)
+        write_json(file, config)
     except OSError as error:
         raise SpecdecError(f"cannot write {file}: {error.strerror or error}") from None
     return file

@@ -12,15 +12,16 @@ vocabulary, cut short: {"tokens": [...], "p": [...], "rest": mass}, by falling p
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from specdec.errors import SpecdecError
+from specdec.files import write_json, write_whole
 from specdec.generation import Round, Stopwatch, Text
 
 if TYPE_CHECKING:
@@ -191,14 +192,10 @@ class Trace:
     def save(self, path: Path | str) -> None:
         """Write `path` (JSON), and the arrays beside it with the ending .npz; whole or not at all."""
         path = Path(path)
-        part = path.with_name(path.name + ".part")
-        part.write_text(json.dumps(self.to_json()) + "\n", encoding="utf-8")
         if self.arrays:
-            arrays = path.with_name(path.name + ".npz.part")
-            with arrays.open("wb") as stream:
-                np.savez_compressed(stream, **self.arrays)  # type: ignore[arg-type]  # names are free
-            os.replace(arrays, path.with_suffix(".npz"))
-        os.replace(part, path)
+            save = partial(np.savez_compressed, **self.arrays)  # type: ignore[arg-type]  # names are free
+            write_whole(path.with_suffix(".npz"), save)
+        write_json(path, self.to_json(), indent=None)
 
     @staticmethod
     def load(path: Path | str) -> Trace:

@@ -4,7 +4,6 @@ As in commands.py, nothing is decided here that the library does not decide. An 
 by repeating it. Under `torchrun` every process takes its part of each batch.
 """
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -66,11 +65,11 @@ def train(
     from specdec import weights
     from specdec.checkpoint import load_gguf
     from specdec.drafts.store import save_head
+    from specdec.files import write_json
     from specdec.train.batches import Texts
     from specdec.train.card import FACTS, facts, write_card
     from specdec.train.families import new_head
     from specdec.train.features import Features
-    from specdec.train.shards import write_text
     from specdec.train.trainer import TrainConfig, place
     from specdec.train.trainer import train as run
     from specdec.train.vocabulary import coverage
@@ -124,7 +123,7 @@ def train(
     policy = default_policy(chosen.head)
     save_head(out, head, verifier, policy)
     found = facts(config, progress, head, texts, covered)
-    write_text(out / FACTS, json.dumps(found, indent=1) + "\n")
+    write_json(out / FACTS, found)
     write_card(out)
     console.print(f"the best was update {progress.best['update']}; the head is in {out}", highlight=False)
 

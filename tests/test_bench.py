@@ -26,10 +26,20 @@ def test_the_cost_curve_is_in_units_of_one_token_and_feeds_the_speedup_formulas(
     assert curve["machine"]["threads"] >= 1
 
 
-def test_a_pass_over_many_tokens_costs_more_than_a_pass_over_one():
-    """Of a model whose output matrix is large enough to be felt: 200 rows of logits against one."""
-    curve = bench.cost_curve(tiny_verifier(vocabulary=20_000, context=256), (1, 200), context=32, repeats=5)
-    assert curve["V"][1] > 2
+def test_v_is_the_cost_of_a_pass_in_units_of_one_token(monkeypatch):
+    """By a clock that a pass over n tokens moves on by 10 + n ms: V(n) = (10 + n) / 11."""
+    verifier, now = tiny_verifier(), [0.0]
+    forward = verifier.forward
+
+    def slow(tokens, cache, **options):
+        now[0] += (10 + tokens.shape[1]) / 1000
+        return forward(tokens, cache, **options)
+
+    verifier.forward = slow
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: now[0])
+    curve = bench.cost_curve(verifier, (1, 2, 12), context=40, repeats=4)
+    assert curve["ms"] == [11, 12, 22]
+    assert curve["V"] == [1, round(12 / 11, 4), 2]
 
 
 def test_every_round_runs_every_width_once_behind_the_same_context():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from specdec import cli
 from specdec.errors import SpecdecError
+from specdec.files import write_whole
 from specdec.train.shards import (
     FORMAT,
     make_shard,
@@ -18,7 +19,6 @@ from specdec.train.shards import (
     read_shards,
     shard_path,
     write_shard,
-    write_whole,
 )
 
 RUN = {"format": FORMAT, "seed": 5, "batch": 2}

@@ -14,14 +14,14 @@ counts its own rows, and the verifier's is `target_vocab_size`.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as serialise
 from torch import Tensor, nn
 
 from specdec.checkpoint import read_json
@@ -33,6 +33,7 @@ from specdec.drafts.medusa import Medusa, MedusaDraft
 from specdec.drafts.small_lm import SmallLM
 from specdec.drafts.vanilla import Vanilla
 from specdec.errors import SpecdecError
+from specdec.files import write_json, write_whole
 from specdec.policy import Dynamic, Policy, Static
 from specdec.verifier import Verifier
 
@@ -62,12 +63,9 @@ def save_head(folder: Path, head: AnyHead, verifier: Verifier, policy: Policy) -
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        part = folder / "model.safetensors.part"
-        save_file(tensors, part, metadata={"format": "pt"})
-        os.replace(part, folder / "model.safetensors")
-        part = folder / "config.json.part"
-        part.write_text(json.dumps(describe(head, verifier, policy), indent=1) + "\n", encoding="utf-8")
-        os.replace(part, folder / "config.json")
+        whole = serialise(tensors, metadata={"format": "pt"})
+        write_whole(folder / "model.safetensors", lambda file: file.write(whole))
+        write_json(folder / "config.json", describe(head, verifier, policy))
     except OSError as error:
         raise SpecdecError(f"cannot write the head to {folder}: {error.strerror or error}") from None
 

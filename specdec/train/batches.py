@@ -25,10 +25,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specdec.errors import SpecdecError
+from specdec.files import write_whole
 from specdec.linear import blocks_bf16
 from specdec.train.features import Features
 from specdec.train.losses import Batch
-from specdec.train.shards import write_whole
 
 HELD_OUT = 20  # every so many texts, one is held out
 BUCKET = 32  # batches whose texts are sorted by length together

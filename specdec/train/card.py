@@ -21,9 +21,10 @@ from torch import nn
 from specdec import weights
 from specdec.bench import machine
 from specdec.errors import SpecdecError
+from specdec.files import write_text
 from specdec.train.batches import Texts
 from specdec.train.families import trained_parameters
-from specdec.train.shards import read_settings, write_text
+from specdec.train.shards import read_settings
 from specdec.train.trainer import EVALUATED_TEXTS, Progress, TrainConfig
 
 VERIFIER = "SmolLM2-135M-Instruct"

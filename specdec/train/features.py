@@ -15,7 +15,6 @@ computed on the fly instead.
 """
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -28,7 +27,8 @@ from torch import Tensor
 
 from specdec.drafts.eagle3 import tapped_layers
 from specdec.errors import SpecdecError
-from specdec.train.shards import Shard, read_settings, read_shard, shard_paths, write_text, write_whole
+from specdec.files import write_json, write_whole
+from specdec.train.shards import Shard, read_settings, read_shard, shard_paths
 from specdec.verifier import Verifier
 
 FORMAT = 1
@@ -167,7 +167,7 @@ def _open(folder: Path, manifest: dict[str, Any]) -> None:
                 raise SpecdecError(
                     f"{folder} holds features of another {name}: delete {folder} or choose another folder"
                 )
-    write_text(path, json.dumps(manifest, indent=1) + "\n")
+    write_json(path, manifest)
 
 
 class Features:

@@ -20,18 +20,18 @@ place, so a run that is killed leaves whole shards, and at most one file `*.part
 """
 
 import json
-import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from specdec.errors import SpecdecError
+from specdec.files import write_json, write_whole
 
 FORMAT = 1
 RUN_FILE = "data.json"
@@ -173,7 +173,7 @@ def open_run(folder: Path, settings: dict[str, Any]) -> None:
     if not path.exists():
         if next(folder.glob("shard-*.npz"), None):
             raise SpecdecError(f"{folder} has shards but no {RUN_FILE}: choose another folder")
-        write_text(path, json.dumps(settings, indent=1) + "\n")
+        write_json(path, settings)
         return
     found = read_settings(path)
     for name, value in settings.items():
@@ -195,27 +195,3 @@ def read_settings(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise SpecdecError(f"{path} is not a JSON object: delete it and start again")
     return found
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small file atomically."""
-    write_whole(path, lambda file: file.write(text.encode()))
-
-
-def write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
-    """Let `write` fill a file beside `path` and rename it into place; on any error nothing is left behind.
-
-    An OSError without a file name gets that of `path`: the command line shows it.
-    """
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException as error:
-        part.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(path)
-        raise

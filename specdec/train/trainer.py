@@ -15,10 +15,10 @@ Layout: as in losses.py.
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from torch import Tensor, distributed
 
 from specdec.drafts.store import AnyHead
 from specdec.errors import SpecdecError
+from specdec.files import write_whole
 from specdec.train.batches import Texts, pack
 from specdec.train.families import family, loss_of, outputs, trained_parameters
 from specdec.train.losses import Batch, acceptance, shifted, verifier_laws
@@ -262,18 +263,14 @@ def save_checkpoint(
 ) -> None:
     """Write everything that going on needs, whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f"{CHECKPOINT}.part"
-    torch.save(
-        {
-            "config": asdict(config),
-            "head": head.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "progress": asdict(progress),
-            "best": best,
-        },
-        part,
-    )
-    os.replace(part, folder / CHECKPOINT)
+    state = {
+        "config": asdict(config),
+        "head": head.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "progress": asdict(progress),
+        "best": best,
+    }
+    write_whole(folder / CHECKPOINT, partial(torch.save, state))
 
 
 def load_checkpoint(folder: Path, config: TrainConfig) -> dict[str, Any] | None:
