@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import zipfile
+from collections.abc import Callable
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -231,12 +232,21 @@ def test_two_fetches_at_once_both_succeed_and_leave_one_whole_file(online, home)
     assert names(home) == [weights.FILE]
 
 
+def wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"not so within {seconds} s"
+        time.sleep(0.02)
+
+
 def test_ctrl_c_in_the_middle_of_the_download_leaves_nothing_behind(home, monkeypatch, serve, index):
     monkeypatch.delenv("PIP_NO_INDEX")
     use_index(monkeypatch, serve(index, Stalling))
     process = subprocess.Popen(FETCH, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert Stalling.stalled.wait(timeout=60)
-    assert any(home.glob("fetch-*/**/*.whl"))
+    wait_until(
+        lambda: any(home.glob("fetch-*/**/*.whl"))
+    )  # the server sent its part; pip may still open the file
     process.send_signal(signal.SIGINT)  # to it alone: pip, its child, must be stopped by it
     _, stderr = process.communicate(timeout=30)
     assert Stalling.hung_up.wait(timeout=10), "pip is still running"
